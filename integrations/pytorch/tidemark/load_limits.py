@@ -46,31 +46,27 @@ class _Walk:
         self._room = step_bytes - allocator_share(step_bytes)
         swappable = self._graph.swappable()
         count = len(plan.schedule)
-        self._live, self._spillable = ([0] * (count + 1) for _ in range(2))
+        self.live, self._spillable = ([0] * (count + 1) for _ in range(2))
         self._residencies = [[] for _ in self._graph.storages]
         touched = _touches(plan)
         for number, storage in enumerate(self._graph.storages):
             bytes_ = self._graph.block_bytes(number)
             self._residencies[number] = _residencies(plan, number, touched[number])
             for first, last in self._residencies[number]:
-                _add(self._live, first, last, bytes_)
+                _add(self.live, first, last, bytes_)
                 if number in swappable:
                     _add(self._spillable, first, last, bytes_)
                     for p in touched[number]:
                         if first <= p <= last:
                             _add(self._spillable, p, p, -bytes_)
-        for counts in (self._live, self._spillable):
+        for counts in (self.live, self._spillable):
             for p in range(count):
                 counts[p + 1] += counts[p]
         for p, i in enumerate(plan.schedule):
-            self._live[p] += self._graph.rounded(self._graph.ops[i].transient_bytes)
-
-    @property
-    def peak_bytes(self):
-        return max(self._live[:-1], default=0)
+            self.live[p] += self._graph.rounded(self._graph.ops[i].transient_bytes)
 
     def _spare(self, p):
-        return self._room - self._live[p] + self._spillable[p]
+        return self._room - self.live[p] + self._spillable[p]
 
     def rows(self, load):
         above = load.planned - load.expected
@@ -122,7 +118,7 @@ def _residencies(plan, number, touched):
         return [(0, last)]
     if not touched:
         return []
-    away = {after: before for s, after, before in plan.swaps if s == number}
+    away = [(after, before) for s, after, before in plan.swaps if s == number]
     seen = [[touched[0], touched[0]]]
     ran = set()
     for p in touched:
@@ -131,7 +127,11 @@ def _residencies(plan, number, touched):
         is_again = i in ran
         ran.add(i)
         is_made_again = is_again and number in op.writes and number not in op.reads
-        if is_made_again or any(seen[-1][1] <= after and before <= p for after, before in away.items()):
+        copied = next(((after, before) for after, before in away if seen[-1][1] <= after and before <= p), None)
+        if copied is not None:
+            seen[-1][1] = copied[0]
+            seen.append([copied[1], p])
+        elif is_made_again:
             seen.append([p, p])
         seen[-1][1] = p
     if storage.until_end:
