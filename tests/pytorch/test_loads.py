@@ -141,7 +141,7 @@ def test_batches_of_other_lengths_train_alike(plain_plan):
 
 
 @pytest.mark.parametrize("name", ["plain_plan", "chunked_plan"])
-def test_live_bytes_by_residencies_are_the_plans(name, request):
+def test_live_bytes_are_those_of_the_plan(name, request):
     plan = request.getfixturevalue(name)
     live = _Walk(plan).live[:-1]
     assert live == Timeline(plan.graph, plan.schedule).live_bytes(plan.swaps)
