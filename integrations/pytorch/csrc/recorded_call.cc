@@ -149,7 +149,7 @@ RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, c
                     const std::vector<int>& outputs, const Recorder& recorder) {
   const auto count = op.schema().arguments().size();
   const auto first = stack.end() - static_cast<std::ptrdiff_t>(count);
-  RecordedCall call{op, traits.is_process_group_call, {}, outputs, std::nullopt, {}};
+  RecordedCall call{op, traits.is_process_group_call, c10::GradMode::is_enabled(), {}, outputs, std::nullopt, {}};
   call.arguments.reserve(count);
   const auto& statistics = traits.running_statistics;
   const bool forgets = statistics && first[static_cast<std::ptrdiff_t>((*statistics)[2])].toBool();
@@ -169,7 +169,6 @@ RecordedCall record(const c10::OperatorHandle& op, const KernelTraits& traits, c
 
 void recompute(const std::vector<RecordedCall>& calls, const FindStorage& find, const Made& made) {
   const Unseen unseen;
-  const c10::AutoGradMode no_gradients(false);
   const c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView |
                                                           c10::autocast_dispatch_keyset);
   std::unordered_map<int, at::Tensor> fresh;  // what the first of several calls makes, the others change
@@ -182,6 +181,7 @@ void recompute(const std::vector<RecordedCall>& calls, const FindStorage& find, 
     stack.clear();
     for (const auto& argument : call.arguments) stack.push_back(std::visit(Restore{look}, argument));
     {
+      const c10::AutoGradMode gradients(call.had_gradients);
       const RandomState state(call);
       call.op.callBoxed(stack);
     }

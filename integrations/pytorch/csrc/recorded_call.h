@@ -44,6 +44,7 @@ using Argument = std::variant<c10::IValue, Source, SourceList>;
 struct RecordedCall {
   c10::OperatorHandle op;
   bool is_process_group_call = false;
+  bool had_gradients = true;  // the mode, which kernels ask: oneDNN's LSTM makes its workspace by it
   std::vector<Argument> arguments;
   std::vector<int> outputs;  // storages by tensor returned; its own, as backward may outlive the plan of the loop
   std::optional<at::Generator> generator;

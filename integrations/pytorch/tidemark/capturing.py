@@ -1,289 +1,23 @@
-"""One training step as a Graph, from a run on fake tensors.
-
-Every kernel passes through a dispatch mode below autograd. While it runs, nothing holds what autograd saves: packing a
-tensor notes its storage and keeps nothing, unpacking hands out a fake of the same geometry. When a storage dies in such
-a run is therefore when the framework itself, local variables included, lets go of it; from then on it is the plan's.
+"""One training step as a Graph: on fake tensors, which runs nothing, or recorded from one that runs.
 
 Thread rule: capture runs forward and backward in the calling thread and changes the model meanwhile.
 """
 
-import contextlib
-import dataclasses
-import functools
 import weakref
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensor,
-    FakeTensorMode,
-)
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices as _foreach_devices
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import allocator, kernels, measure
 from .bounds import DataDependent, Routed, Rows
-from .changed_views import ChangedViews
-from .cost import DeviceRates, cost_ns, default_rates
+from .captured_step import CapturedStep
+from .cost import DeviceRates, default_rates
 from .errors import CaptureError
-from .frames import ModuleFrames, in_backward
-from .geometry import replace_tensors, storage_of
+from .fake_step import record_on_fakes
 from .graph import HostLink
 from .grouping import build_graph
 from .held_over import hold_over
-from .in_place import NodeEnds, changes_own, fills_zeros, put_in_place
-from .left_behind import replace_fakes
-from .one_step import call_model, run_pipeline, run_step
-from .stand_in import FakeTensors, fake_model, fingerprint
-from .uncompiled import uncompiled
-
-
-@dataclasses.dataclass
-class SeenStorage:
-    name: str
-    bytes: int
-    role: str
-    module: str
-    born: int  # call that wrote it first, -1: there before
-    died: int | None = None  # last call before it was gone
-    ref: StorageWeakRef | None = None
-
-
-@dataclasses.dataclass
-class SeenCall:
-    func: object
-    site: object
-    reads: list
-    writes: list
-    outputs: tuple
-    phase: str
-    module: str
-    cost: int
-    micro_batch: int
-    node: object = None  # of autograd's graph, in backward
-    in_place: bool = False
-    description: tuple | None = None  # for measuring
-    transient_bytes: int = 0
-    would_be_in_place: bool = False  # see in_place.py
-    requests: list | None = None  # measure.KernelRequest, where it was measured
-    is_opaque: bool = False  # see kernels.is_opaque()
-    to_host: bool = False  # see kernels.copies_to_host()
-
-
-@dataclasses.dataclass
-class SeenSave:
-    site: object
-    storage: int
-    bytes: int
-    after: int  # calls so far
-    is_leaf: bool  # which autograd has whether it is saved or not: a session does not hear of its being asked for
-    uses: list = dataclasses.field(default_factory=list)  # calls so far at each unpacking
-
-
-class Recorder(TorchDispatchMode):
-    """What happened, call by call. Storage numbers are in order of first sight."""
-
-    def __init__(self, fake_mode, fakes, frames, data, rates, describes):
-        super().__init__()
-        self.fake_mode = fake_mode
-        self.fakes = fakes
-        self.frames = frames
-        self.data = data
-        self.rates = rates
-        self.describes = describes
-        self.phase = "forward"
-        self.calls = []
-        self.storages = []
-        self.saves = []
-        self.node_ends = NodeEnds()
-        self.changed_views = ChangedViews()
-        self._ids = {}
-        self._live = []
-        self._stand_ins = []
-        self._paused = False
-
-    def know(self, tensor, name, role):
-        """A storage that is there before the step."""
-        storage = tensor.untyped_storage()
-        if storage._cdata in self._ids:
-            return
-        self._add(storage, SeenStorage(name, storage.nbytes(), role, "", -1))
-
-    def _add(self, storage, seen):
-        seen.ref = StorageWeakRef(storage)  # also keeps the number from being used again
-        self._ids[storage._cdata] = len(self.storages)
-        self.storages.append(seen)
-        return len(self.storages) - 1
-
-    def id_of(self, tensor):
-        storage = storage_of(tensor)
-        found = self._ids.get(storage._cdata)
-        if found is None:  # made outside: a constant
-            found = self._add(storage, SeenStorage(f"constant.{len(self.storages)}", storage.nbytes(), "input", "", -1))
-        return found
-
-    def bury(self):
-        """Notes which storages have gone since the last call."""
-        alive = []
-        for s in self._live:
-            seen = self.storages[s]
-            if seen.ref.expired():
-                seen.died = len(self.calls) - 1
-            else:
-                alive.append(s)
-        self._live = alive
-
-    @contextlib.contextmanager
-    def paused(self):
-        before, self._paused = self._paused, True
-        try:
-            yield
-        finally:
-            self._paused = before
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        args, kwargs = self._faked(args), self._faked(kwargs or {})
-        if kernels.is_read(func):
-            top = self.frames.top
-            forward = self.phase == "forward" and not in_backward()
-            return self.data.number(args[0], forward, (self.frames.micro_batch, top.path, top.call))
-        if self._paused or kernels.is_query(func) or kernels.is_view(func):
-            return func(*args, **kwargs)
-        self.changed_views.settle()
-        self.bury()
-        backward = in_backward()
-        phase = "backward" if backward else self.phase
-        site = self.frames.next_call() if phase == "forward" else None
-        module = self.frames.top.path if phase == "forward" else ""
-        is_opaque = kernels.is_opaque(func)
-        # Of a collective others would have to take part.
-        describes = self.describes and not is_opaque and not kernels.is_collective(func)
-        description = measure.describe(func, args, kwargs) if describes else None
-        node = self._node() if backward else None
-        would_be_in_place = backward and self._would_be_in_place(func, args, node)
-        shown = kernels.without_side_effects(func, args)
-        reads = list(dict.fromkeys(self.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
-        out = self.data.answer(func, args, kwargs, module)
-        if out is None:
-            out = self._call(func, args, kwargs, module)
-        mutated = kernels.mutated(func, args, kwargs)
-        if phase == "forward":
-            self.changed_views.note(mutated)
-        writes = list(dict.fromkeys(self.id_of(t) for t in mutated))
-        outputs, on_host = [], kernels.host_outputs(func)
-        for tensor in kernels.tensors(out):
-            storage = storage_of(tensor)
-            if storage._cdata in self._ids:
-                outputs.append(None)
-                continue
-            seen = SeenStorage(
-                self._storage_name(func, module, phase), storage.nbytes(), self._role(phase), module, len(self.calls)
-            )
-            if len(outputs) in on_host:  # no memory of the device, and there for whoever asks
-                seen.bytes, seen.role, seen.born = 0, "input", -1
-                self._add(storage, seen)
-                outputs.append(None)
-                continue
-            outputs.append(self._add(storage, seen))
-            self._live.append(outputs[-1])
-        in_place = bool(writes)
-        writes += [o for o in outputs if o is not None]
-        self.calls.append(
-            SeenCall(
-                func,
-                site,
-                reads,
-                writes,
-                tuple(outputs),
-                phase,
-                module,
-                cost_ns(func, args, kwargs, out, self.rates),
-                self.frames.micro_batch,
-                node,
-                in_place,
-                description,
-                would_be_in_place=would_be_in_place,
-                is_opaque=is_opaque,
-                to_host=kernels.copies_to_host(func, args, kwargs),
-            )
-        )
-        return out
-
-    def _faked(self, value):
-        """A loss function may close over real targets."""
-        if all(isinstance(t, FakeTensor) for t in kernels.tensors(value)):
-            return value
-        return replace_tensors(value, lambda t: t if isinstance(t, FakeTensor) else self.fakes.of(t))
-
-    @staticmethod
-    def _call(func, args, kwargs, module):
-        if kernels.is_process_group_call(func):
-            return _as_if_communicated(func, args)
-        try:
-            return func(*args, **kwargs)
-        except (DataDependentOutputException, DynamicOutputShapeException) as error:
-            raise CaptureError(
-                f"module {module!r} calls {func}, whose result's size depends on data; that cannot be captured"
-            ) from error
-
-    def _would_be_in_place(self, func, args, node):
-        if self.node_ends.adds_up(func, args) or changes_own(func, args, node):
-            return True
-        first = args[0] if args else None
-        return isinstance(first, torch.Tensor) and fills_zeros(func, self.id_of(first), self, node)
-
-    @staticmethod
-    def _node():
-        node = torch._C._current_autograd_node()
-        return None if node is None else (node.name(), node._sequence_nr())
-
-    @staticmethod
-    def _role(phase):
-        return {"forward": "activation", "backward": "temporary", "optimizer": "temporary"}[phase]
-
-    def _storage_name(self, func, module, phase):
-        place = module or phase
-        return f"{place}.{func._overloadpacket.__name__}.{len(self.storages)}"
-
-    def pack(self, tensor):
-        """Keeps nothing of the tensor but its geometry."""
-        with self.paused():
-            tensor = self._faked(tensor)
-            storage = self.id_of(tensor)
-            is_leaf = tensor.is_leaf and tensor.requires_grad
-            bytes_ = tensor.untyped_storage().nbytes()
-            save = SeenSave(self.frames.next_save(), storage, bytes_, len(self.calls), is_leaf)
-            self.saves.append(save)
-            return save, tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.device
-
-    def unpack(self, packed):
-        save, size, stride, offset, dtype, device = packed
-        if not save.is_leaf:
-            save.uses.append(len(self.calls))
-        with self.paused(), self.fake_mode, torch.no_grad():
-            base = torch.empty(save.bytes, dtype=torch.uint8, device=device)
-            storage = base.untyped_storage()
-            self._ids[storage._cdata] = save.storage
-            self._stand_ins.append(StorageWeakRef(storage))
-            return torch.empty(0, dtype=dtype, device=device).set_(storage, offset, size, stride)
-
-    def mark_role(self, tensor, role, name):
-        seen = self.storages[self.id_of(tensor)]
-        if seen.role in ("activation", "temporary"):
-            seen.role = role
-            seen.name = name
-
-
-def _as_if_communicated(func, args):
-    """What a call of a process group returns, its first argument and a handle, without the others' taking part."""
-    from torch._C._distributed_c10d import _create_work_from_future
-
-    future = torch.futures.Future()
-    future.set_result(kernels.tensors(args[0]))
-    handle = _create_work_from_future(future).boxed()
-    return handle if len(func._schema.returns) == 1 else (args[0], handle)
+from .real_step import record_for_real
+from .stand_in import fingerprint
 
 
 def capture(
@@ -298,11 +32,12 @@ def capture(
     order=None,
     rates=None,
     measured=False,
+    recorded=False,
     host_link=None,
     holds_output=True,
     name=None,
 ):
-    """Records one training step of `model` without running it.
+    """Records one training step of `model`, without running it unless `recorded`.
 
     inputs        arguments of the model: a tuple, a dict, or one tensor. Real or meta; values are not read.
     loss_fn       takes the model's output and returns the loss; by default the output is the loss.
@@ -316,6 +51,8 @@ def capture(
     rates         what the device can do: costs are modelled from it. By default two cores of a processor, or half an
                   A100 where the model is on an accelerator.
     measured      costs and workspaces are measured instead, on this machine, one distinct kernel call at a time.
+    recorded      the step runs once, on these inputs: kernels, sizes, branches, times and workspaces are as they come. What
+                  autograd saves is in host memory meanwhile. The model is left as it was, random generators too.
     host_link     how quick copies to host memory are, a HostLink: plans may swap. By default measured or modelled as
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
     holds_output  the loop has the model's output until the next step has made another, as `output = model(x)` does;
@@ -324,25 +61,43 @@ def capture(
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
-    device = next((p.device.type for p in model.parameters()), "cpu")
-    device = "cpu" if device == "meta" else device
-    rates = rates or default_rates(device)
-    step = _Step(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output)
-    recorder = step.record(DataDependent(bounds), rates, measured)
-    if measured:
-        _measure(recorder.calls, device)
-    graph = build_graph(recorder, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
+    device = _device_of(model)
+    step = CapturedStep(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output)
+    if recorded:
+        _check_recordable(model, inputs, bounds)
+        log = record_for_real(step, DataDependent(None), rates)
+    else:
+        log = record_on_fakes(step, DataDependent(bounds), rates or default_rates(device), measured)
+        if measured:
+            _measure(log.calls, device)
+    graph = build_graph(log, name or type(model).__name__, fingerprint(model), device, micro_batches * chunks)
     for variant in DataDependent.variants(bounds):
-        _bound(graph, step.record(DataDependent(bounds, variant), rates, False), variant)
+        _bound(graph, record_on_fakes(step, DataDependent(bounds, variant), rates or default_rates(device), False), variant)
     graph.loads = [bound.load(pattern) for pattern, bound in (bounds or {}).items()]
     graph.chunks = chunks
-    graph.knows_requests = bool(measured) and allocator.serves(device) and not any(c.is_opaque for c in recorder.calls)
+    graph.knows_requests = allocator.serves(device) and (recorded or measured and not any(c.is_opaque for c in log.calls))
     hold_over(graph)
     graph.host_link = host_link
     if host_link is None and device != "cpu":
-        graph.host_link = measure.host_link(device) if measured else HostLink()
+        graph.host_link = measure.host_link(device) if measured or recorded else HostLink()
     graph.model = weakref.ref(model)
     return graph
+
+
+def _device_of(model):
+    device = next((p.device.type for p in model.parameters()), "cpu")
+    return "cpu" if device == "meta" else device
+
+
+def _check_recordable(model, inputs, bounds):
+    if bounds:
+        raise CaptureError("a recorded step has the sizes that come; give bounds to a capture without recorded=True")
+    for tensor in (*model.parameters(), *model.buffers(), *kernels.tensors(inputs)):
+        if tensor.is_meta:
+            raise CaptureError(
+                f"a tensor of shape {tuple(tensor.shape)} is on the meta device, and a recorded step runs; capture "
+                f"without recorded=True, or give real tensors"
+            )
 
 
 def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link):
@@ -390,110 +145,14 @@ def _check_order(order, micro_batches, chunks):
         open_ ^= {tuple(place)}
 
 
-@dataclasses.dataclass(frozen=True)
-class _Step:
-    """What is to be recorded."""
-
-    model: object
-    inputs: object
-    loss_fn: object
-    optimizer: object
-    micro_batches: int
-    chunks: int
-    order: list | None
-    device: str
-    holds_output: bool
-
-    def record(self, data, rates, describes):
-        """Runs the step on fakes once; nothing of it stays in the model."""
-        fake_mode = FakeTensorMode()
-        fakes = FakeTensors(fake_mode, self.device)
-        begun = set()
-        frames = ModuleFrames(self.model, on_begin=lambda: _begin_once(begun, frames.micro_batch))
-        warm_up = Recorder(fake_mode, fakes, frames, data.anew(), rates, False)
-        recorder = Recorder(fake_mode, fakes, frames, data, rates, describes)
-        rng = torch.random.get_rng_state()
-        try:
-            with uncompiled(), fake_model(self.model, fakes), fake_mode:
-                inputs = [fakes.of_tree(self.inputs) for _ in range(self.micro_batches)]
-                with frames, warm_up:
-                    self._call_once(inputs[0], begun)
-                optimizer = _fake_optimizer(self.optimizer, fakes, recorder, self.device)
-                _know_residents(recorder, self.model, inputs, optimizer)
-                with frames, recorder, _gradients_are_backward(recorder):
-                    if self.order is None:
-                        run_step(recorder, self.model, inputs, self.loss_fn, optimizer, self.holds_output)
-                    else:
-                        run_pipeline(
-                            recorder, self.model, inputs[0], self.loss_fn, optimizer, self.chunks, self.order
-                        )
-            del inputs, optimizer
-        finally:
-            torch.random.set_rng_state(rng)
-            for seen in (warm_up, recorder):
-                seen.fakes = None
-            del fakes
-            for seen in (warm_up, recorder):
-                replace_fakes(seen, self._memory())
-        put_in_place(recorder)
-        return recorder
-
-    def _call_once(self, inputs, begun):
-        """What the program makes at the first call of the model is there when the step begins."""
-        for chunk in range(self.chunks):
-            begun.clear()
-            call_model(self.model, inputs if self.order is None else (*inputs, chunk))
-        begun.clear()
-
-    def _memory(self):
-        """Where the model lies; None where that is no memory."""
-        device = next((p.device for p in self.model.parameters()), torch.device("cpu"))
-        return None if device.type == "meta" else device
-
-
-@contextlib.contextmanager
-def _gradients_are_backward(recorder):
-    """What torch.autograd.grad() calls itself, within forward too, is no work of the model's: a session does not look
-    at it either."""
-    before = {name: getattr(torch.autograd, name) for name in ("backward", "grad")}
-
-    def as_backward(function):
-        @functools.wraps(function)
-        def wrapped(*args, **kwargs):
-            phase, recorder.phase = recorder.phase, "backward"
-            try:
-                return function(*args, **kwargs)
-            finally:
-                recorder.phase = phase
-
-        return wrapped
-
-    for name, function in before.items():
-        setattr(torch.autograd, name, as_backward(function))
-    try:
-        yield
-    finally:
-        for name, function in before.items():
-            setattr(torch.autograd, name, function)
-
-
-def _begin_once(begun, micro_batch):
-    if micro_batch in begun:
-        raise CaptureError(
-            "the model is called a second time for one loss; capture a module around it whose forward makes all of "
-            "the calls"
-        )
-    begun.add(micro_batch)
-
-
-def _bound(graph, recorder, variant):
+def _bound(graph, log, variant):
     """Takes over what storages need in a variant of what is expected."""
-    if len(recorder.storages) != len(graph.storages) or len(recorder.calls) != sum(len(op.calls) for op in graph.ops):
+    if len(log.storages) != len(graph.storages) or len(log.calls) != sum(len(op.calls) for op in graph.ops):
         raise CaptureError(
             "with the most that `bounds` allow the model calls other kernels than with what is expected, so that no "
             "plan would serve both; give bounds without `most`"
         )
-    for storage, seen in zip(graph.storages, recorder.storages, strict=True):
+    for storage, seen in zip(graph.storages, log.storages, strict=True):
         if seen.bytes > max(storage.bytes, storage.bound_bytes or 0):
             storage.bound_bytes = seen.bytes
             storage.bound_variant = variant
@@ -505,61 +164,3 @@ def _measure(calls, device):
         found = None if call.description is None else bench.measure(call.func, call.description)
         if found is not None:
             call.cost, call.transient_bytes, call.requests = max(found[0], 1), found[1], found[2]
-
-
-def _know_residents(recorder, model, inputs, optimizer):
-    for path, parameter in model.named_parameters():
-        recorder.know(parameter, path, "parameter")
-    for path, buffer in model.named_buffers():
-        recorder.know(buffer, path, "parameter")
-    for batch in inputs:
-        for i, tensor in enumerate(kernels.tensors(batch)):
-            recorder.know(tensor, f"input.{i}", "input")
-    if optimizer is not None:
-        for i, state in enumerate(optimizer.state.values()):
-            for key, value in state.items():
-                if isinstance(value, torch.Tensor):
-                    recorder.know(value, f"{key}.{i}", "optimizer_state")
-
-
-def _kernels_of(group, device):
-    """Where neither is asked for, PyTorch steps whole lists of parameters at once where the device can, but no fakes."""
-    if group.get("foreach", False) is not None or group.get("fused") or group.get("differentiable"):
-        return {}
-    return {"foreach": device in _foreach_devices()}
-
-
-def _fake_optimizer(optimizer, fakes, recorder, device):
-    """The same optimizer over the fakes, its state there as after a first step."""
-    if optimizer is None:
-        return None
-    groups = [
-        {**g, **_kernels_of(g, device), "params": [fakes.of(p) for p in g["params"]]} for g in optimizer.param_groups
-    ]
-    try:
-        fake = type(optimizer)(groups)
-        for group in fake.param_groups:
-            for p in group["params"]:
-                p.grad = torch.empty_like(p) if p.requires_grad else None
-        with _Scalars(recorder.data):
-            fake.step()
-    except (TypeError, AttributeError, KeyError, RuntimeError) as error:
-        raise CaptureError(
-            f"{type(optimizer).__name__} cannot be captured, as it is not made of parameter groups and stepped without "
-            f"a closure ({error}); capture without it, and leave room for its state in the budget"
-        ) from error
-    for group in fake.param_groups:
-        for p in group["params"]:
-            p.grad = None
-    return fake
-
-
-class _Scalars(TorchDispatchMode):
-    def __init__(self, data):
-        super().__init__()
-        self._data = data
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if kernels.is_read(func):
-            return self._data.number(args[0], False, None)
-        return func(*args, **(kwargs or {}))

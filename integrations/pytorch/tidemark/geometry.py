@@ -25,6 +25,11 @@ class Geometry:
         return out.set_(tensor.untyped_storage(), self.offset, self.size, self.stride)
 
 
+def is_wrapper_type(kind):
+    """Of tensors that hold others, as is_traceable_wrapper_subclass() has it of one."""
+    return hasattr(kind, "__tensor_flatten__") and hasattr(kind, "__tensor_unflatten__")
+
+
 def storage_of(tensor):
     """What capture knows a tensor by."""
     if tensor.is_nested:

@@ -10,21 +10,21 @@ from .graph import Call, Graph, Op, Request, Save, Storage
 _HARDEST = ("never", "collective", "random", "pure")
 
 
-def build_graph(recorder, name, fingerprint, device, micro_batches):
-    groups = _groups(recorder.calls)
+def build_graph(log, name, fingerprint, device, micro_batches):
+    groups = _groups(log.calls)
     op_of = {}
     for i, group in enumerate(groups):
         for call in group:
             op_of[call] = i
-    ops = [_op(recorder.calls, group, device) for group in groups]
+    ops = [_op(log.calls, group, device) for group in groups]
     for op, group in zip(ops, groups, strict=True):
-        op.requests = [request for c in group for request in _requests(recorder, c)]
-    _forbid_unsafe(ops, groups, recorder)
-    storages = [Storage(seen.name, seen.bytes, seen.role, seen.module) for seen in recorder.storages]
+        op.requests = [request for c in group for request in _requests(log, c)]
+    _forbid_unsafe(ops, groups, log)
+    storages = [Storage(seen.name, seen.bytes, seen.role, seen.module) for seen in log.storages]
     grow_to_requests(ops, storages)
-    saves = _saves(recorder, ops, op_of)
+    saves = _saves(log, ops, op_of)
     graph = Graph(name, ops, storages, saves, fingerprint, device, micro_batches)
-    _pin(graph, recorder, op_of)
+    _pin(graph, log, op_of)
     return graph
 
 
@@ -80,10 +80,10 @@ def _call(seen, number):
     return Call(kernels.name_of_call(seen.func, seen.to_host), seen.site, seen.outputs, number)
 
 
-def _requests(recorder, c):
+def _requests(log, c):
     """What a call asks the allocator for. Where that was not measured, what it returns and makes; so also where it was
     measured on values of which it returns nothing, as the mask that selects no row."""
-    call = recorder.calls[c]
+    call = log.calls[c]
     found = []
     for request in call.requests or ():
         if request.output is None:
@@ -91,8 +91,8 @@ def _requests(recorder, c):
         elif request.output < len(call.outputs) and call.outputs[request.output] is not None:
             found.append(Request(call.outputs[request.output], request.bytes))
     known = {request.storage for request in found}
-    made = [s for s in dict.fromkeys(call.outputs) if s is not None and recorder.storages[s].born == c]
-    return found + [Request(s, recorder.storages[s].bytes) for s in made if s not in known]
+    made = [s for s in dict.fromkeys(call.outputs) if s is not None and log.storages[s].born == c]
+    return found + [Request(s, log.storages[s].bytes) for s in made if s not in known]
 
 
 def _class_within(func):
@@ -101,11 +101,11 @@ def _class_within(func):
     return "random" if kernels.is_random(func) else "pure"
 
 
-def _forbid_unsafe(ops, groups, recorder):
+def _forbid_unsafe(ops, groups, log):
     """What reads or writes a version that is changed later cannot be rebuilt from its sources."""
     changes = {}  # storage -> operations that change it in place
     for i, op in enumerate(ops):
-        made = {o for c in groups[i] for o in recorder.calls[c].outputs if o is not None}
+        made = {o for c in groups[i] for o in log.calls[c].outputs if o is not None}
         for w in op.writes:
             if w not in made:
                 changes.setdefault(w, []).append(i)
@@ -127,11 +127,11 @@ def grow_to_requests(ops, storages):
                 storages[request.storage].bytes = max(storages[request.storage].bytes, request.bytes)
 
 
-def _saves(recorder, ops, op_of):
+def _saves(log, ops, op_of):
     """Backward holds what it has unpacked from before the first kernel of a node to after its last."""
-    calls = recorder.calls
+    calls = log.calls
     saves = []
-    for seen in recorder.saves:
+    for seen in log.saves:
         save = Save(seen.site, seen.storage, seen.bytes)
         _hold_while_saved(seen, calls, ops, op_of)
         for use in seen.uses:
@@ -159,7 +159,7 @@ def _hold_while_saved(seen, calls, ops, op_of):
         ops[around[0]].holds.append(seen.storage)
 
 
-def _pin(graph, recorder, op_of):
+def _pin(graph, log, op_of):
     """What the framework itself holds, as a local variable does between two uses, gives no memory up meanwhile."""
     made_by = {}
     for i, op in enumerate(graph.ops):
@@ -167,7 +167,7 @@ def _pin(graph, recorder, op_of):
             made_by.setdefault(s, -1)  # there before
         for s in op.writes:
             made_by.setdefault(s, i)
-    for s, (storage, seen) in enumerate(zip(graph.storages, recorder.storages)):
+    for s, (storage, seen) in enumerate(zip(graph.storages, log.storages)):
         if storage.resident:
             continue
         if seen.died is None:

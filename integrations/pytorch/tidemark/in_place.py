@@ -57,12 +57,12 @@ class NodeEnds:
         return not args[0]._is_view()  # which holds its base, so that two hold the storage
 
 
-def fills_zeros(func, storage, recorder, node):
+def fills_zeros(func, storage, log, node):
     """Whether a call of a node of backward fills the `storage` that the call before has made zeros in."""
-    if node is None or func._schema.name not in _FILLING or not recorder.calls:
+    if node is None or func._schema.name not in _FILLING or not log.calls:
         return False
-    before = recorder.calls[-1]
-    made_just_now = recorder.storages[storage].born == len(recorder.calls) - 1
+    before = log.calls[-1]
+    made_just_now = log.storages[storage].born == len(log.calls) - 1
     return made_just_now and before.node == node and before.func._schema.name in _ZEROS
 
 
@@ -82,10 +82,10 @@ def _is_dense(tensor):
     return True
 
 
-def put_in_place(recorder):
+def put_in_place(log):
     """Calls that would be made in place, and after which the first argument is gone, write it instead of what they
     made."""
-    calls, storages = recorder.calls, recorder.storages
+    calls, storages = log.calls, log.storages
     stands_for = list(range(len(storages)))
     for c, call in enumerate(calls):
         call.reads = [stands_for[s] for s in call.reads]
@@ -100,16 +100,16 @@ def put_in_place(recorder):
         if storages[made].role == "gradient":
             storages[first].role, storages[first].name = storages[made].role, storages[made].name
         call.writes, call.outputs, call.in_place = [first], (None,), True
-    _renumber(recorder, stands_for)
+    _renumber(log, stands_for)
 
 
-def _renumber(recorder, stands_for):
+def _renumber(log, stands_for):
     kept = [s for s, other in enumerate(stands_for) if s == other]
     number = {s: n for n, s in enumerate(kept)}
-    recorder.storages = [recorder.storages[s] for s in kept]
-    for call in recorder.calls:
+    log.storages = [log.storages[s] for s in kept]
+    for call in log.calls:
         call.reads = list(dict.fromkeys(number[s] for s in call.reads))
         call.writes = [number[s] for s in call.writes]
         call.outputs = tuple(None if s is None else number[stands_for[s]] for s in call.outputs)
-    for save in recorder.saves:
+    for save in log.saves:
         save.storage = number[stands_for[save.storage]]

@@ -184,6 +184,14 @@ def mutated(func, args, kwargs):
     return [v for v in out if isinstance(v, torch.Tensor)]
 
 
+def changed_statistics(func, args):
+    """What the call changes beside its outputs without saying so."""
+    positions = _RUNNING_STATISTICS.get(func._schema.name)
+    if positions is None or len(args) <= positions[2] or not args[positions[2]]:
+        return []
+    return tensors([args[i] for i in positions[:2]])
+
+
 def without_side_effects(func, args):
     """The same call without what it changes beside its outputs."""
     positions = _RUNNING_STATISTICS.get(func._schema.name)

@@ -31,7 +31,7 @@ def replace_fakes(recorder, device):
 
 def _kept(recorder):
     """Storages made in the step that are still there."""
-    return [seen for seen in recorder.storages if seen.born >= 0 and not seen.ref.expired()]
+    return [seen for seen in recorder.log.storages if seen.born >= 0 and not seen.ref.expired()]
 
 
 def _fakes_kept(recorder):
@@ -43,11 +43,11 @@ def _fakes_kept(recorder):
 
 def _remade(tensor, recorder, device):
     """The same memory on the device, where nothing was ever written to it; else None."""
-    number = recorder.id_of(tensor)
-    made = recorder.calls[recorder.storages[number].born]
+    number = recorder.log.id_of(tensor)
+    made = recorder.log.calls[recorder.log.storages[number].born]
     if device is None or not kernels.leaves_unwritten(made.func):
         return None
-    if any(number in call.writes for call in recorder.calls if call is not made):
+    if any(number in call.writes for call in recorder.log.calls if call is not made):
         return None
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
 

@@ -57,7 +57,7 @@ class Clock:
         return event
 
 
-def _generators(device):
+def generators(device):
     """Whose random generators, beside the CPU's, what runs on `device` may draw from; see torch.random.fork_rng()."""
     kind = torch.device(device).type
     if kind == "cpu":
@@ -122,7 +122,7 @@ class Bench:
         key = repr(description)
         if key not in self._known:
             try:
-                with torch.random.fork_rng(**_generators(self._device)):
+                with torch.random.fork_rng(**generators(self._device)):
                     self._known[key] = self._run(func, description)
             except (RuntimeError, IndexError, ValueError) as error:
                 self._clock.check(func, error)

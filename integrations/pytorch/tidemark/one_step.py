@@ -36,11 +36,11 @@ def run_step(recorder, model, inputs, loss_fn, optimizer, holds_output):
         loss.backward()
         for path, parameter in model.named_parameters():
             if parameter.grad is not None:
-                recorder.mark_role(parameter.grad, "gradient", f"{path}.grad")
+                recorder.log.mark_role(parameter.grad, "gradient", f"{path}.grad")
     recorder.phase = "optimizer"
     if optimizer is not None:
         optimizer.step()
-    recorder.bury()
+    recorder.log.bury()
 
 
 def run_pipeline(recorder, model, inputs, loss_fn, optimizer, chunks, order):
@@ -50,26 +50,32 @@ def run_pipeline(recorder, model, inputs, loss_fn, optimizer, chunks, order):
         recorder.frames.micro_batch = i * chunks + chunk
         recorder.phase = "backward"  # what is received is no work of the model's
         if kind == "forward":
-            received[i, chunk] = [_received(t) for t in inputs]
+            received[i, chunk] = [_received(recorder, t) for t in inputs]
             recorder.phase = "forward"
             with hooks:
                 outputs[i, chunk] = loss_fn(model(*received[i, chunk], chunk), chunk)
             continue
         output = outputs.pop((i, chunk))
         recorder.node_ends.watch(output.grad_fn)
-        output.backward(None if output.numel() == 1 else torch.empty_like(output))
+        output.backward(None if output.numel() == 1 else _filled(recorder, torch.empty_like(output), 1))
         del output, received[i, chunk]
         for path, parameter in model.named_parameters():
             if parameter.grad is not None:
-                recorder.mark_role(parameter.grad, "gradient", f"{path}.grad")
+                recorder.log.mark_role(parameter.grad, "gradient", f"{path}.grad")
     recorder.phase = "optimizer"
     if optimizer is not None:
         optimizer.step()
-    recorder.bury()
+    recorder.log.bury()
 
 
-def _received(value):
+def _received(recorder, value):
     """What has a gradient comes from another process; the rest is there from the start."""
     if not isinstance(value, torch.Tensor) or not value.requires_grad:
         return value
-    return torch.empty_like(value).requires_grad_()
+    return _filled(recorder, torch.empty_like(value), value.detach()).requires_grad_()
+
+
+def _filled(recorder, tensor, value):
+    """As what has come from another process is: unseen."""
+    with recorder.paused(), torch.no_grad():
+        return tensor.copy_(value) if isinstance(value, torch.Tensor) else tensor.fill_(value)

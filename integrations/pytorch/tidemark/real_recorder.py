@@ -1,0 +1,125 @@
+"""Sees a step that runs: kernels, sizes, branches and workspaces as they come.
+
+What autograd saves goes to host memory and comes back when backward asks for it, so that the step needs no more of the
+device than what stands anyway, gradients, and what one module's kernels need at once. On a CPU the host memory is beside
+the allocator's, and its limit.
+
+Thread rule: that of StepRecorder.
+"""
+
+import weakref
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from . import allocator, kernels, measure
+from .cost import cost_ns
+from .geometry import Geometry, is_wrapper_type
+from .host_copy import HostCopy
+from .step_recorder import StepRecorder
+
+
+class RealRecorder(StepRecorder):
+    """`rates`: costs are modelled from them; None: measured, as the fastest of equal calls. `on_change(tensor)`
+    hears of what is there before the step and is about to be changed."""
+
+    def __init__(self, frames, device, rates, on_change=None):
+        super().__init__(frames)
+        self._device = device
+        self._clock = measure.Clock(device)
+        self._rates = rates
+        self._on_change = on_change
+        self._changes = {}  # of each storage so far
+        self._copies = weakref.WeakValueDictionary()  # (storage, changes): HostCopy
+        self._back = {}  # storage: StorageWeakRef of what came back
+        self._fastest = {}
+        self._keys = []  # of each call
+
+    def is_apart(self, types):
+        return any(is_wrapper_type(t) for t in types)
+
+    def taken(self, value):
+        return value
+
+    def number(self, func, args):
+        return func(*args)
+
+    def run(self, call, func, args, kwargs):
+        self._tell_of_changes(func, args, kwargs)
+        key = repr(measure.describe(func, args, kwargs))
+        with allocator.log(self._device) as events:
+            self._clock.begin()
+            out = func(*args, **kwargs)
+            took = self._clock.end()
+        returned = kernels.tensors(out)
+        outputs = [t.untyped_storage().data_ptr() for t in returned]
+        call.requests, call.transient_bytes = measure.requests_of(events, outputs, torch.device(self._device).type)
+        call.cost = took if self._rates is None else cost_ns(func, args, kwargs, out, self._rates)
+        self._keys.append(key)
+        self._fastest[key] = min(call.cost, self._fastest.get(key, call.cost))
+        return out
+
+    def settle_costs(self):
+        """When the step is over: equal calls cost what the fastest of them took."""
+        for call, key in zip(self.log.calls, self._keys, strict=False):  # calls on fakes may follow
+            call.cost = max(self._fastest[key], 1)
+
+    def _tell_of_changes(self, func, args, kwargs):
+        changed = kernels.mutated(func, args, kwargs) + kernels.changed_statistics(func, args)
+        for tensor in changed:
+            number = self.log.id_of(tensor)
+            if self._on_change is not None and self.log.storages[number].born < 0:
+                self._on_change(tensor)
+            self._changes[number] = self._changes.get(number, 0) + 1
+
+    # What autograd saves
+
+    def content_of(self, tensor, save):
+        if self.log.storages[save.storage].born < 0:  # there anyway
+            return Kept(tensor if save.is_leaf else tensor.detach())
+        key = save.storage, self._changes.get(save.storage, 0)
+        copy = self._copies.get(key)
+        if copy is None:
+            copy = self._copies[key] = HostCopy(tensor)
+        return Moved(copy, StorageWeakRef(tensor.untyped_storage()), Geometry.of(tensor), key[1])
+
+    def tensor_of(self, save, content):
+        if isinstance(content, Kept):
+            return content.tensor
+        with torch.no_grad():
+            storage = self._storage(save, content)
+            return torch.empty(0, dtype=content.geometry.dtype, device=storage.device).set_(
+                storage, content.geometry.offset, content.geometry.size, content.geometry.stride
+            )
+
+    def _storage(self, save, content):
+        """What is there yet, as the framework holds it or backward has asked for it before; else it comes back."""
+        if self._changes.get(save.storage, 0) == content.changes:
+            for ref in (content.original, self._back.get(save.storage)):
+                storage = None if ref is None or ref.expired() else torch.UntypedStorage._new_with_weak_ptr(ref.cdata)
+                if storage is not None:
+                    return storage
+        base = content.copy.restored()
+        self.log.stand_in(base, save.storage)
+        storage = base.untyped_storage()
+        self._back[save.storage] = StorageWeakRef(storage)
+        return storage
+
+
+class Kept:
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class Moved:
+    """A tensor in host memory. `changes`: of its storage, before it was saved."""
+
+    __slots__ = ("copy", "original", "geometry", "changes")
+
+    def __init__(self, copy, original, geometry, changes):
+        self.copy = copy
+        self.original = original
+        self.geometry = geometry
+        self.changes = changes

@@ -1,0 +1,116 @@
+"""What a recorder saw of a training step: calls of kernels, storages and what autograd saved, in order.
+
+Thread rule: that of the recorder.
+"""
+
+import dataclasses
+
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from .geometry import storage_of
+
+
+@dataclasses.dataclass
+class SeenStorage:
+    name: str
+    bytes: int
+    role: str
+    module: str
+    born: int  # call that wrote it first, -1: there before
+    died: int | None = None  # last call before it was gone
+    ref: StorageWeakRef | None = None
+
+
+@dataclasses.dataclass
+class SeenCall:
+    func: object
+    site: object
+    reads: list
+    writes: list
+    outputs: tuple
+    phase: str
+    module: str
+    cost: int
+    micro_batch: int
+    node: object = None  # of autograd's graph, in backward
+    in_place: bool = False
+    description: tuple | None = None  # for measuring
+    transient_bytes: int = 0
+    would_be_in_place: bool = False  # see in_place.py
+    requests: list | None = None  # measure.KernelRequest, where it was measured
+    is_opaque: bool = False  # see kernels.is_opaque()
+    to_host: bool = False  # see kernels.copies_to_host()
+
+
+@dataclasses.dataclass
+class SeenSave:
+    site: object
+    storage: int
+    bytes: int
+    after: int  # calls so far
+    is_leaf: bool  # which autograd has whether it is saved or not: a session does not hear of its being asked for
+    uses: list = dataclasses.field(default_factory=list)  # calls so far at each unpacking
+
+
+class StepLog:
+    """Storage numbers are in order of first sight."""
+
+    def __init__(self):
+        self.calls = []
+        self.storages = []
+        self.saves = []
+        self._ids = {}
+        self._live = []
+        self._stand_ins = []
+
+    def know(self, tensor, name, role):
+        """A storage that is there before the step."""
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._ids:
+            self._add(storage, SeenStorage(name, storage.nbytes(), role, "", -1))
+
+    def id_of(self, tensor):
+        storage = storage_of(tensor)
+        found = self._ids.get(storage._cdata)
+        if found is None:  # made outside: a constant
+            found = self._add(storage, SeenStorage(f"constant.{len(self.storages)}", storage.nbytes(), "input", "", -1))
+        return found
+
+    def knows(self, tensor):
+        return storage_of(tensor)._cdata in self._ids
+
+    def add_made(self, tensor, seen):
+        """The storage that the next call has made. Returns its number."""
+        number = self._add(storage_of(tensor), seen)
+        if seen.born >= 0:
+            self._live.append(number)
+        return number
+
+    def stand_in(self, tensor, number):
+        """`tensor` stands in for what storage `number` holds."""
+        storage = tensor.untyped_storage()
+        self._ids[storage._cdata] = number
+        self._stand_ins.append(StorageWeakRef(storage))
+
+    def bury(self):
+        """Notes which storages have gone since the last call."""
+        alive = []
+        for s in self._live:
+            seen = self.storages[s]
+            if seen.ref.expired():
+                seen.died = len(self.calls) - 1
+            else:
+                alive.append(s)
+        self._live = alive
+
+    def mark_role(self, tensor, role, name):
+        seen = self.storages[self.id_of(tensor)]
+        if seen.role in ("activation", "temporary"):
+            seen.role = role
+            seen.name = name
+
+    def _add(self, storage, seen):
+        seen.ref = StorageWeakRef(storage)  # also keeps the number from being used again
+        self._ids[storage._cdata] = len(self.storages)
+        self.storages.append(seen)
+        return len(self.storages) - 1
