@@ -9,7 +9,6 @@ from . import allocator, kernels, library
 from .errors import SessionError
 from .frames import OUTSIDE
 from .held_over import is_remade
-from .load_history import growing
 
 _NONE = -1
 _LOSS_BYTES = 512
@@ -123,9 +122,8 @@ def _calls(graph, steps):
 
 
 def _is_apart(graph, op, call):
-    """Losses of a plan that may be made again for larger loads: loops hold them for long, and their memory with them,
-    which the next plan needs as a whole."""
-    if op.phase != "forward" or call.site.path != OUTSIDE or not growing(graph.loads):
+    """Losses: loops hold them for long, and their memory with them, which the next plan needs as a whole."""
+    if op.phase != "forward" or call.site.path != OUTSIDE:
         return False
     made = call.outputs
     return bool(made) and all(o is not None and graph.storages[o].bytes <= _LOSS_BYTES for o in made)

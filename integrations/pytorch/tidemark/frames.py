@@ -68,6 +68,11 @@ class ModuleFrames:
             handle.remove()
         self._handles = []
 
+    def follow(self, make_frame):
+        """From the next forward of the root module on. Returns what made frames before."""
+        before, self._make_frame = self._make_frame, make_frame
+        return before
+
     def next_call(self):
         """The site of a kernel call that is about to be made."""
         frame = self.stack[-1]

@@ -17,11 +17,12 @@ _MOST_PLANS = 4
 
 @dataclasses.dataclass(frozen=True)
 class LoadStep:
-    """What a step needed. `told`: the most rows of one part, by pattern, of loads whose modules say; `costly`: storages
+    """What a step needed beyond its plan. `told`: the most rows of one part, by pattern, of loads whose modules say; `costly`: storages
     spilled and layers run in chunks for want of memory. Room that stands empty by the plan costs nothing."""
 
     told: dict[str, int]
     costly: int
+    departures: tuple = ()  # where kernels were others than planned: module path, number of its call, and what
 
 
 def growing(loads):

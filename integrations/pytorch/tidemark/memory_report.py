@@ -43,9 +43,10 @@ class Report:
     load_limits: list  # LoadLimit of each load, predicted
     rungs: dict  # what was done for loads above the planned ones, so far: room, spill, chunks
     replans: int = 0  # plans for larger loads that were taken up, so far
+    paths: int = 0  # plans for other paths, or larger batches, that were taken up, so far
 
     @staticmethod
-    def of(plan, model, measured, counters, limits, rungs, replans=0):
+    def of(plan, model, measured, counters, limits, rungs, replans=0, paths=0):
         predicted, by_phase, peak_at = at_peak(plan)
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         return Report(
@@ -67,6 +68,7 @@ class Report:
             limits,
             rungs,
             replans,
+            paths,
         )
 
     @property
@@ -130,6 +132,8 @@ class Report:
             lines.append(f"rungs       {self._rungs_line()}")
         if self.replans:
             lines.append(f"planned     {self.replans} time(s) again for larger loads: now {self._planned_loads()}")
+        if self.paths:
+            lines.append(f"planned     {self.paths} time(s) again for another path, or larger batches")
         if self.copies.get("pieces"):
             lines += [self._copies_line(), *self._shortfall_lines()]
         if self.copies.get("planned_bytes"):

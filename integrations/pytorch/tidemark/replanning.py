@@ -1,4 +1,4 @@
-"""A plan for larger loads, made while training goes on.
+"""A plan for larger loads, or for another path, made while training goes on.
 
 The planner runs in a thread of its own, without Python's lock, and beside it oneTBB's. It cannot be interrupted:
 cancel() returns at once, and the thread ends with the plan that it is at; so does the process. It is no daemon, because
@@ -21,15 +21,16 @@ _EFFORT_PERCENT = 10  # training has the cores
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     plan: object = None  # planning.Plan; None: none of those wanted fits
+    graph: object = None  # of another path, which the plan is for
     too_many: dict = dataclasses.field(default_factory=dict)  # rows, by pattern, that do not fit: the least tried
     error: Exception | None = None
 
 
 class Replanning:
-    """To the same budget, for the most of what is `wanted`, as LoadHistory has it."""
+    """`make(is_over)` answers an Outcome; `is_over()` says whether nobody waits for it any more."""
 
-    def __init__(self, plan, wanted):
-        self._plan, self._wanted = plan, wanted
+    def __init__(self, make):
+        self._make = make
         self._outcome = None
         self._is_cancelled = False
         self._thread = threading.Thread(target=self._run, name="tidemark-replanning")
@@ -51,7 +52,7 @@ class Replanning:
 
     def _run(self):
         try:
-            self._outcome = larger_plan(self._plan, self._wanted, self._is_over)
+            self._outcome = self._make(self._is_over)
         except Exception as error:  # is said at a step boundary, in the session's thread
             self._outcome = Outcome(error=error)
 
@@ -71,6 +72,17 @@ def larger_plan(plan, wanted, is_over=lambda: False):
             high = number
         number = (low + high) // 2
     return Outcome(best, wanted[high] if high < len(wanted) else {})
+
+
+def plan_for_path(plan, graph, is_over=lambda: False):
+    """The Outcome for a step that another path takes, to the same budget."""
+    if is_over():
+        return Outcome()
+    try:
+        made = plan_within(graph, plan.budget_bytes, plan.reserve_bytes, effort_percent=_EFFORT_PERCENT)
+    except InfeasibleError:
+        made = None
+    return Outcome(made, graph=graph)
 
 
 def plan_again(plan, rows):

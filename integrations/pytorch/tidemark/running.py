@@ -29,6 +29,7 @@ from .errors import SessionError, TidemarkError
 from .frames import OUTSIDE, ModuleFrames, in_backward
 from .load_history import LoadStep
 from .load_limits import find, load_limits
+from .live_recording import LiveRecording
 from .memory_report import Report
 from .plan_changes import PlanChanges
 from .planning import Plan
@@ -107,6 +108,9 @@ class Session:
         self._paths = {id(module): name for name, module in model.named_modules()}
         self._chunked = self._chunks = 0
         self._limits = None
+        self._live = None  # LiveRecording, while a step is recorded
+        self._is_to_record_path = False
+        self._departed = []  # places, in this step
         self._told = {}  # rows of one part in this step, by pattern of the load
         self._has_backward = False  # in this step
         self._costly_before = 0
@@ -200,7 +204,10 @@ class Session:
         return make_steps(plan, self._device, *self._host_memory, self._record)
 
     def _leave_engine(self):
-        if self._is_here():
+        if self._live is not None:
+            self._live.close()
+            self._live = None
+        elif self._is_here():
             self._note_loads()
         if self._limit is not None:
             allocator.count_to(None)
@@ -246,7 +253,7 @@ class Session:
             measured = self._measure()
         else:
             measured = self._measured
-        return Report.of(self.plan, self.model, measured, self.counters, self.load_limits(), self.rungs(), self.replans)
+        return Report.of(self.plan, self.model, measured, self.counters, self.load_limits(), self.rungs(), self.replans, self.paths)
 
     def __call__(self, function):
         """As a decorator: every call of the function is a session."""
@@ -326,8 +333,14 @@ class Session:
         number = (self._next_number() if self.marked is None else self.marked) % self._micro_batches
         self._next_batch = number + 1
         self._frames.micro_batch = number
-        if not (self._engine.begins_step(number) and self._change_plan(number)):
+        is_first = self._engine.begins_step(number)
+        if not (is_first and self._change_plan(number)):
             self._engine.begin(number)
+            if is_first and self._is_to_record_path:
+                self._is_to_record_path = False
+                self._begin_recording()
+        if self._live is not None:
+            self._live.begin_forward()
         self._set_phase("forward")
 
     def _change_plan(self, number):
@@ -336,12 +349,38 @@ class Session:
             self._learn()
             self._count_anew()
             return False
-        self._note_loads()
+        if self._live is not None:
+            self._changes.take_recording(self.plan, self._end_recording())
+        else:
+            self._note_loads()
         plan = self._changes.next_plan(self.plan)
         if plan is None or not self._begin_with(plan, number):
+            self._is_to_record_path = self._changes.is_to_record(self.plan) and self._is_alone()
             return False
         self._changes.follow()
         return True
+
+    # Steps that are recorded, as their path is not known
+
+    def _is_alone(self):
+        """Whether no other hooks are on top of the session's, which would be taken off in their place."""
+        top = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        return top is None if self._hooks is None else top is not None and top[0] is self._hooks[0]
+
+    def _begin_recording(self):
+        self._pop_hooks()
+        self._engine.pop()
+        self._live = LiveRecording(self.model, self._frames, self._device.type)
+
+    def _end_recording(self):
+        """The Graph of the step, or None."""
+        live, self._live = self._live, None
+        live.close()
+        self._engine.push()
+        if not self.plan.keeps_all or self._tries:
+            self._push_hooks()
+        self._count_anew()
+        return live.graph(self.plan.graph)
 
     def _next_number(self):
         """A forward without a backward, as of a validation or of a loss that the loop throws away, is none of the
@@ -391,21 +430,26 @@ class Session:
         """How often another plan, for larger loads, was taken up."""
         return self._changes.followed
 
+    @property
+    def paths(self):
+        """How often a plan for another path of the loop, or for batches that have become larger, was taken up."""
+        return self._changes.paths_followed
+
     def _note_loads(self):
         """Of the step that is over; one that only evaluates is none."""
         if self._has_backward:
-            self._changes.end_step(self.plan, LoadStep(self._told, self._costly() - self._costly_before))
+            self._changes.end_step(self.plan, LoadStep(self._told, self._costly() - self._costly_before, tuple(self._departed)))
         self._count_anew()
 
     def _costly(self):
         """So far: what was spilled or run in chunks."""
-        if not self._changes.looks_at(self.plan):
+        if not self._changes.is_open:
             return 0
         rungs = self.rungs()
         return rungs["spill"] + rungs["chunks"]
 
     def _count_anew(self):
-        self._told, self._has_backward, self._costly_before = {}, False, self._costly()
+        self._told, self._departed, self._has_backward, self._costly_before = {}, [], False, self._costly()
 
     def _begin_with(self, plan, number):
         """Begins the step by `plan`. False: not begun, as the memory for it is not to be had; the plan before has it as
@@ -453,11 +497,13 @@ class Session:
         self._spare_hooks()
 
     def _enter_frame(self, frame):
-        self._engine.enter(frame)
+        if self._live is None:
+            self._engine.enter(frame)
         if self._limit is not None:  # who holds the memory is said by module
             allocator.count_to({OUTSIDE: None, "": "the model"}.get(frame.path, frame.path))
 
     def _depart(self, path, call, what):
+        self._departed.append((path, call, what))
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -476,7 +522,7 @@ class Session:
 
     def _expect_requests(self, phase, planned):
         requests = library.engine()
-        is_planned = planned and phase != "none"
+        is_planned = planned and phase != "none" and self._live is None
         self._steps.expect_requests(requests.REQUESTS_PLANNED if is_planned else requests.REQUESTS_OTHER)
 
     def _lift(self, phase, planned=True):
@@ -496,11 +542,15 @@ class Session:
         if self._is_here():
             self._lift("optimizer", planned=bool(optimizer.state) or id(optimizer) in self._stepped)
             self._stepped.add(id(optimizer))
+            if self._live is not None:
+                self._live.begin_optimizer(optimizer)
 
     def _lower_optimizer(self, optimizer, *_):
         if not self._is_here():
             return
         self._lower()
+        if self._live is not None:
+            self._live.end_optimizer()
         if optimizer not in self._own:
             ours = {id(p) for p in self.model.parameters()}
             self._own[optimizer] = any(id(p) in ours for group in optimizer.param_groups for p in group["params"])
@@ -538,9 +588,13 @@ class Session:
                 return function(*args, **kwargs)
             self._has_backward = True
             self._lift("backward")
+            if self._live is not None:
+                self._live.begin_backward(_roots(args, kwargs))
             try:
                 return function(*args, **kwargs)
             finally:
+                if self._live is not None:
+                    self._live.end_backward()
                 self._lower()
 
         return wrapped
@@ -573,6 +627,12 @@ class micro_batch:
     def __exit__(self, *_):
         if self._session is not None:
             self._session.marked = self._before
+
+
+def _roots(args, kwargs):
+    """What backward() or grad() differentiates."""
+    given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
+    return [given] if isinstance(given, torch.Tensor) else [t for t in given if isinstance(t, torch.Tensor)]
 
 
 def _number(value, what):

@@ -33,15 +33,15 @@ class StepRecorder(TorchDispatchMode):
         self.phase = "forward"
         self.node_ends = NodeEnds()
         self.changed_views = ChangedViews()
-        self._paused = False
+        self.is_paused = False
 
     @contextlib.contextmanager
     def paused(self):
-        before, self._paused = self._paused, True
+        before, self.is_paused = self.is_paused, True
         try:
             yield
         finally:
-            self._paused = before
+            self.is_paused = before
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if self.is_apart(types):
@@ -49,7 +49,7 @@ class StepRecorder(TorchDispatchMode):
         args, kwargs = self.taken(args), self.taken(kwargs or {})
         if kernels.is_read(func):
             return self.number(func, args)
-        if self._paused or kernels.is_query(func) or kernels.is_view(func):
+        if self.is_paused or kernels.is_query(func) or kernels.is_view(func):
             return func(*args, **kwargs)
         return self._record(func, args, kwargs)
 
