@@ -13,22 +13,14 @@ import functools
 import weakref
 
 import torch
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensor,
-    FakeTensorMode,
-)
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices as _foreach_devices
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import allocator, kernels, measure
 from .bounds import DataDependent, Routed, Rows
 from .changed_views import ChangedViews
 from .cost import DeviceRates, cost_ns, default_rates
 from .errors import CaptureError
-from .frames import ModuleFrames, in_backward
+from .frames import ModuleFrames
 from .geometry import replace_tensors, storage_of
 from .graph import HostLink
 from .grouping import build_graph
@@ -37,7 +29,18 @@ from .in_place import NodeEnds, changes_own, fills_zeros, put_in_place
 from .left_behind import replace_fakes
 from .one_step import call_model, run_pipeline, run_step
 from .stand_in import FakeTensors, fake_model, fingerprint
-from .uncompiled import uncompiled
+from .torch_internals import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    TorchDispatchMode,
+    finished_work,
+    foreach_devices,
+    in_backward,
+    node_of_backward,
+    uncompiled,
+)
 
 
 @dataclasses.dataclass
@@ -161,7 +164,7 @@ class Recorder(TorchDispatchMode):
         # Of a collective others would have to take part.
         describes = self.describes and not is_opaque and not kernels.is_collective(func)
         description = measure.describe(func, args, kwargs) if describes else None
-        node = self._node() if backward else None
+        node = node_of_backward() if backward else None
         would_be_in_place = backward and self._would_be_in_place(func, args, node)
         shown = kernels.without_side_effects(func, args)
         reads = list(dict.fromkeys(self.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
@@ -235,11 +238,6 @@ class Recorder(TorchDispatchMode):
         return isinstance(first, torch.Tensor) and fills_zeros(func, self.id_of(first), self, node)
 
     @staticmethod
-    def _node():
-        node = torch._C._current_autograd_node()
-        return None if node is None else (node.name(), node._sequence_nr())
-
-    @staticmethod
     def _role(phase):
         return {"forward": "activation", "backward": "temporary", "optimizer": "temporary"}[phase]
 
@@ -278,11 +276,7 @@ class Recorder(TorchDispatchMode):
 
 def _as_if_communicated(func, args):
     """What a call of a process group returns, its first argument and a handle, without the others' taking part."""
-    from torch._C._distributed_c10d import _create_work_from_future
-
-    future = torch.futures.Future()
-    future.set_result(kernels.tensors(args[0]))
-    handle = _create_work_from_future(future).boxed()
+    handle = finished_work(kernels.tensors(args[0]))
     return handle if len(func._schema.returns) == 1 else (args[0], handle)
 
 
@@ -526,7 +520,7 @@ def _kernels_of(group, device):
     """Where neither is asked for, PyTorch steps whole lists of parameters at once where the device can, but no fakes."""
     if group.get("foreach", False) is not None or group.get("fused") or group.get("differentiable"):
         return {}
-    return {"foreach": device in _foreach_devices()}
+    return {"foreach": device in foreach_devices()}
 
 
 def _fake_optimizer(optimizer, fakes, recorder, device):
