@@ -35,7 +35,7 @@ def wrapper(tmp_path_factory):
     names = ("torch_cuda", "torch_cpu", "torch_python", "c10_cuda", "c10")
     libraries = [f"-l:lib{name}.so" for name in names]
     includes = (root / "include", root / "include/torch/csrc/api/include", headers, sysconfig.get_paths()["include"])
-    command = ["g++", "-std=c++17", "-O0", "-shared", "-fPIC"]
+    command = ["g++", "-std=c++20", "-O0", "-shared", "-fPIC"]
     command += [str(HERE / "cuda_wrapper.cc"), "-o", str(place / "cuda_wrapper.so")]
     command += [part for folder in includes for part in ("-isystem", str(folder))]
     command += [f"-L{root / 'lib'}", *libraries]

@@ -4,14 +4,18 @@ import contextlib
 import dataclasses
 import gc
 import hashlib
+import os
 import pathlib
+import runpy
+import subprocess
+import sys
 
 import model as example
 import pytest
 import tidemark
 import torch
 from tidemark import allocator
-from tidemark.requirements import SERIES, check_torch
+from tidemark.requirements import check_torch
 from torch import nn
 
 from models import ResNet, transformer
@@ -118,23 +122,49 @@ def test_wrong_device_is_refused():
         tidemark.plan(tidemark.capture(*transformer(layers=1)), "1GiB", device="cuda")
 
 
-@pytest.mark.parametrize("version", ["1.13.1", "2.5.1", "2.10.0", "0.4", "unknown"])
-def test_another_pytorch_is_refused(version):
-    with pytest.raises(ImportError, match=f"needs PyTorch 2.9 or 2.11, and this is {version}"):
+@pytest.mark.parametrize("version", ["1.13.1", "2.5.1", "2.16.0", "3.0.0", "0.4", "unknown"])
+def test_another_pytorch_is_refused_with_what_would_do(version):
+    said = rf"needs PyTorch 2.6 to 2.15, and this is {version}; pip install 'torch>=2.6,<2.16' gets one"
+    with pytest.raises(ImportError, match=said):
         check_torch(version)
-    with pytest.raises(ImportError, match="was built for PyTorch 2.9.0, and this is 2.9.1; install it again"):
-        check_torch("2.9.1", "2.9.0")
-    check_torch("2.9.1+cu128", "2.9.1+cpu")
-    check_torch(torch.__version__, tidemark.library.torch_built_for())
+
+
+def test_what_was_built_for_another_pytorch_is_refused_with_what_would_do():
+    with pytest.raises(ImportError, match="was built for PyTorch 2.9.1, and this is 2.10.0; install its wheel for 2.10, or"):
+        check_torch("2.10.0", True, ("2.9.1", True))
+    with pytest.raises(ImportError, match="for PyTorch 2.6.0.cpu with _GLIBCXX_USE_CXX11_ABI=1, and this is 2.6.0 with 0;"):
+        check_torch("2.6.0", False, ("2.6.0+cpu", True))
+    check_torch("2.9.0+cu128", True, ("2.9.1+cpu", True))
+    check_torch("2.9.1", True)
+    check_torch(torch.__version__, torch.compiled_with_cxx11_abi(), tidemark.library.torch_built_for())
 
 
 def test_pip_and_cmake_are_told_the_same_pytorch():
-    package = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "pytorch"
-    minors = [minor for _, minor in SERIES]
-    refused = "".join(f",!=2.{n}.*" for n in range(minors[0], minors[-1]) if n not in minors)
-    assert {major for major, _ in SERIES} == {2}
-    assert f'"torch>=2.{minors[0]},<2.{minors[-1] + 1}{refused}"' in (package / "pyproject.toml").read_text()
-    assert f'MATCHES "^2\\\\.({"|".join(map(str, minors))})\\\\."' in (package / "CMakeLists.txt").read_text()
+    """Of the building Python: CMake asks the file by its path, pip through pyproject.toml."""
+    place = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "pytorch"
+    said = subprocess.run([sys.executable, place / "building_torch.py"], capture_output=True, text=True, check=True)
+    folder = str(pathlib.Path(torch.__file__).parent)
+    assert said.stdout.split() == [folder, torch.__version__, str(int(torch.compiled_with_cxx11_abi()))]
+    building = runpy.run_path(str(place / "building_torch.py"))
+    minor = ".".join(torch.__version__.split(".")[:2])
+    assert building["dynamic_metadata"]("version", {"of": "0.1.0"}) == f"0.1.0+torch{minor}"
+    assert building["dynamic_metadata"]("dependencies", {}) == [f"torch=={minor}.*"]
+
+
+@pytest.mark.parametrize(
+    ("stub", "said"),
+    [
+        ("__version__ = '2.16.0'", "tidemark needs PyTorch 2.6 to 2.15, and this is 2.16.0; pip install"),
+        ("raise ImportError('no torch')", "it cannot be imported (no torch): pip install 'torch>=2.6,<2.16' scikit-build-core"),
+    ],
+)
+def test_a_build_without_a_right_pytorch_is_refused_in_one_line(tmp_path, stub, said):
+    (tmp_path / "torch.py").write_text(stub)
+    place = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "pytorch" / "building_torch.py"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    refused = subprocess.run([sys.executable, place], capture_output=True, text=True, env=environment)
+    assert refused.returncode == 1 and refused.stdout == ""
+    assert said in refused.stderr and refused.stderr.count("\n") == 1
 
 
 def test_a_plan_that_keeps_everything_allocates_nothing_of_its_own():

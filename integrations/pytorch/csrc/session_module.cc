@@ -1,8 +1,10 @@
 // The session's engine as a Python module.
 
+#include <ATen/SavedTensorHooks.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/PyInterpreter.h>
 
 #include <memory>
 #include <utility>
@@ -86,6 +88,13 @@ void translate(std::exception_ptr error) {
   }
 }
 
+/// What packs tensors that the calling thread saves, None where nothing does. PyTorch tells Python so from 2.8 on only.
+py::object top_pack_hook() {
+  const auto& hooks = at::SavedTensorDefaultHooks::get_tls_state().stack;
+  if (hooks.empty()) return py::none();
+  return py::reinterpret_borrow<py::object>(hooks.top().first.ptr(getPyInterpreter()));
+}
+
 }  // namespace
 
 PYBIND11_MODULE(tidemark_session, module) {
@@ -117,6 +126,7 @@ PYBIND11_MODULE(tidemark_session, module) {
   py::class_<Frame, std::shared_ptr<Frame>>(module, "Frame").def_readonly("path", &Frame::path);
   py::class_<Saved>(module, "Saved");
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
+  module.def("top_pack_hook", &top_pack_hook);
   module.def("make_room_address", [] { return reinterpret_cast<std::uintptr_t>(&make_room_of_session); });
   py::enum_<Kernels>(module, "Kernels")
       .value("forwards", Kernels::forwards)

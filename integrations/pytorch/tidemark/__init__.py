@@ -11,7 +11,7 @@ import torch
 from .library import torch_built_for
 from .requirements import check_torch
 
-check_torch(torch.__version__, torch_built_for())
+check_torch(torch.__version__, torch.compiled_with_cxx11_abi(), torch_built_for())
 
 # ruff: noqa: E402  what follows would fail in another PyTorch, with another message
 from . import allocator

@@ -16,6 +16,7 @@ from . import kernels
 from .cost import DEFAULT_RATES, modelled_ns
 from .errors import TidemarkError
 from .graph import Graph, Op, Storage
+from .torch_internals import has_composite_kernel, operator_of
 
 
 def import_execution_trace(path, rates=DEFAULT_RATES):
@@ -57,8 +58,7 @@ def _operator(schema):
     """The overload, or None where this process does not know it."""
     found = re.match(r"(\w+)::(\w+)(?:\.(\w+))?\(", schema)
     packet = getattr(getattr(torch.ops, found[1]), found[2], None) if found else None
-    func = getattr(packet, found[3] or "default", None) if isinstance(packet, torch._ops.OpOverloadPacket) else None
-    return func if isinstance(func, torch._ops.OpOverload) else None
+    return operator_of(packet, found[3] or "default") if found else None
 
 
 def _tensors(values):
@@ -108,9 +108,7 @@ class _Import:
     @staticmethod
     def _is_composite(node):
         """Made of others above autograd: those are what runs."""
-        return node.func is None or torch._C._dispatch_has_kernel_for_dispatch_key(
-            node.func.name(), "CompositeImplicitAutograd"
-        )
+        return node.func is None or has_composite_kernel(node.func)
 
     def _add(self, node, phase):
         func = node.func

@@ -4,13 +4,13 @@ Thread rule: that of StepRecorder.
 """
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 
 from . import kernels, measure
 from .cost import cost_ns
 from .errors import CaptureError
 from .geometry import Geometry, replace_tensors
 from .step_recorder import StepRecorder
+from .torch_internals import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, finished_work
 
 
 class FakeRecorder(StepRecorder):
@@ -72,9 +72,5 @@ def _called(func, args, kwargs, module):
 
 def _as_if_communicated(func, args):
     """What a call of a process group returns, its first argument and a handle, without the others' taking part."""
-    from torch._C._distributed_c10d import _create_work_from_future
-
-    future = torch.futures.Future()
-    future.set_result(kernels.tensors(args[0]))
-    handle = _create_work_from_future(future).boxed()
+    handle = finished_work(kernels.tensors(args[0]))
     return handle if len(func._schema.returns) == 1 else (args[0], handle)

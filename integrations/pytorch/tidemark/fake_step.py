@@ -4,9 +4,6 @@ Thread rule: that of capture.
 """
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices as _foreach_devices
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import kernels
 from .captured_step import know_residents
@@ -15,7 +12,7 @@ from .fake_recorder import FakeRecorder
 from .in_place import put_in_place
 from .left_behind import replace_fakes
 from .stand_in import FakeTensors, fake_model
-from .uncompiled import uncompiled
+from .torch_internals import FakeTensorMode, TorchDispatchMode, foreach_devices, uncompiled
 
 
 def record_on_fakes(step, data, rates, describes):
@@ -56,7 +53,7 @@ def _kernels_of(group, device):
     """Where neither is asked for, PyTorch steps whole lists of parameters at once where the device can, but no fakes."""
     if group.get("foreach", False) is not None or group.get("fused") or group.get("differentiable"):
         return {}
-    return {"foreach": device in _foreach_devices()}
+    return {"foreach": device in foreach_devices()}
 
 
 def fake_optimizer(optimizer, fakes, data, device):

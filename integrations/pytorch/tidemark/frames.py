@@ -12,6 +12,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from .graph import Site
+from .torch_internals import in_backward
 
 OUTSIDE = "<loss>"
 
@@ -25,10 +26,6 @@ class Frame:
         self.calls = 0  # kernels called so far
         self.saves = 0  # tensors saved so far
         self.departed = False
-
-
-def in_backward():
-    return torch._C._current_graph_task_id() != -1
 
 
 class ModuleFrames:

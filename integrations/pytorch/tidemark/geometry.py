@@ -3,9 +3,9 @@
 import dataclasses
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .errors import CaptureError
+from .torch_internals import is_traceable_wrapper_subclass
 
 
 @dataclasses.dataclass(frozen=True)

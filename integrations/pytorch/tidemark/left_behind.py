@@ -12,9 +12,9 @@ import functools
 import gc
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from . import kernels
+from .torch_internals import FakeTensor
 
 
 def replace_fakes(recorder, device):

@@ -33,9 +33,10 @@ def _path_of(name):
 
 
 def torch_built_for():
-    """The version of PyTorch that the extensions were built for; None where that is not known."""
+    """The PyTorch that the extensions were built for, as check_torch() takes it; None where that is not known."""
     places = [directory / "torch_version" for directory in _directories()]
-    return next((place.read_text().strip() for place in places if place.exists()), None)
+    lines = next((place.read_text().split() for place in places if place.exists()), None)
+    return (lines[0], lines[1:] != ["0"]) if lines else None
 
 
 class GraphOptions(ctypes.Structure):

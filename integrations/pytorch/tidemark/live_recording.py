@@ -17,6 +17,7 @@ from .held_over import hold_over
 from .in_place import put_in_place
 from .real_recorder import RealRecorder
 from .stand_in import fingerprint
+from .torch_internals import pop_saved_tensors_hooks, push_saved_tensors_hooks
 
 
 class LiveRecording:
@@ -33,7 +34,7 @@ class LiveRecording:
         for path, parameter in model.named_parameters():
             if parameter.grad is not None:
                 self._recorder.log.know(parameter.grad, f"{path}.grad", "gradient")
-        torch._C._autograd._push_saved_tensors_default_hooks(self._recorder.pack, self._recorder.unpack)
+        push_saved_tensors_hooks(self._recorder.pack, self._recorder.unpack)
         self._recorder.__enter__()
 
     def begin_forward(self):
@@ -64,7 +65,7 @@ class LiveRecording:
     def close(self):
         """Takes the recorder off, whatever became of the step."""
         self._recorder.__exit__(None, None, None)
-        torch._C._autograd._pop_saved_tensors_default_hooks()
+        pop_saved_tensors_hooks()
         self._frames.follow(self._before)
 
     def graph(self, like):

@@ -4,7 +4,6 @@ Thread rule: that of capture.
 """
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from . import measure
 from .captured_step import know_residents
@@ -14,7 +13,7 @@ from .fake_step import fake_optimizer
 from .in_place import put_in_place
 from .real_recorder import RealRecorder
 from .stand_in import FakeTensors
-from .uncompiled import uncompiled
+from .torch_internals import FakeTensorMode, uncompiled
 from .undone import Undone
 
 

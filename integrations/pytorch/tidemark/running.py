@@ -26,7 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from . import allocator, library
 from .engine import check_device, make_batches, make_engine, make_steps, may_spill, serves_requests
 from .errors import SessionError, TidemarkError
-from .frames import OUTSIDE, ModuleFrames, in_backward
+from .frames import OUTSIDE, ModuleFrames
 from .load_history import LoadStep
 from .load_limits import find, load_limits
 from .live_recording import LiveRecording
@@ -36,7 +36,7 @@ from .planning import Plan
 from .recorded_step import may_plan_again, plan_with
 from .sizes import parse_bytes
 from .stand_in import fingerprint
-from .uncompiled import uncompiled
+from .torch_internals import in_backward, pop_saved_tensors_hooks, push_saved_tensors_hooks, uncompiled
 
 _active = None
 _RECORDED_STEPS = 3  # tries
@@ -185,19 +185,18 @@ class Session:
 
     def _push_hooks(self):
         self._hooks = self._engine.pack, self._engine.unpack
-        torch._C._autograd._push_saved_tensors_default_hooks(*self._hooks)
+        push_saved_tensors_hooks(*self._hooks)
 
     def _pop_hooks(self):
         if self._hooks and self._thread == threading.get_ident():  # a child may have been forked in another
-            torch._C._autograd._pop_saved_tensors_default_hooks()
+            pop_saved_tensors_hooks()
         self._hooks = None
 
     def _spare_hooks(self):
         """Of a plan that keeps everything, if none were pushed on top of them."""
         if self._hooks is None:
             return
-        top = torch._C._autograd._top_saved_tensors_default_hooks(True)
-        if self.plan.keeps_all and top is not None and top[0] is self._hooks[0]:
+        if self.plan.keeps_all and library.engine().top_pack_hook() is self._hooks[0]:
             self._pop_hooks()
 
     def _make_steps(self, plan):
@@ -455,7 +454,7 @@ class Session:
         """Begins the step by `plan`. False: not begun, as the memory for it is not to be had; the plan before has it as
         ever. That is so where the loop still holds what stands there, which was made in the step before."""
         if self._hooks is None and not plan.keeps_all:
-            if torch._C._autograd._top_saved_tensors_default_hooks(True) is not None:
+            if library.engine().top_pack_hook() is not None:
                 return False  # others would be taken off in the place of the session's
             self._push_hooks()
         try:

@@ -3,9 +3,9 @@
 import contextlib
 
 import torch
-from torch.utils._pytree import tree_map
 
 from .geometry import storage_of
+from .torch_internals import tree_map
 
 
 class FakeTensors:

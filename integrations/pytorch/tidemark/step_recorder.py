@@ -10,15 +10,13 @@ Thread rule: runs in the thread that captures, and in those of backward.
 import contextlib
 
 from torch import Tensor
-from torch._C import _current_autograd_node
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import kernels
 from .changed_views import ChangedViews
-from .frames import in_backward
 from .geometry import storage_of
 from .in_place import NodeEnds, changes_own, fills_zeros
 from .step_log import SeenCall, SeenSave, SeenStorage, StepLog
+from .torch_internals import TorchDispatchMode, in_backward, node_of_backward
 
 _ROLES = {"forward": "activation", "backward": "temporary", "optimizer": "temporary"}
 
@@ -101,7 +99,7 @@ class StepRecorder(TorchDispatchMode):
         phase = "backward" if backward else self.phase
         site = self.frames.next_call() if phase == "forward" else None
         module = self.frames.top.path if phase == "forward" else ""
-        node = _node() if backward else None
+        node = node_of_backward() if backward else None
         would_be_in_place = backward and self._would_be_in_place(func, args, node)
         shown = kernels.without_side_effects(func, args)
         reads = list(dict.fromkeys(self.log.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
@@ -164,8 +162,3 @@ class StepRecorder(TorchDispatchMode):
             save.uses.append(len(self.log.calls))
         with self.paused():
             return self.tensor_of(save, content)
-
-
-def _node():
-    node = _current_autograd_node()
-    return None if node is None else (node.name(), node._sequence_nr())

@@ -4,7 +4,7 @@ Kernels called under it go straight to the engine (csrc/kernel_watch.h). PyTorch
 modes off their stack to print a tensor or to compile, and puts them back: what it handles is this object.
 """
 
-from torch.utils._python_dispatch import TorchDispatchMode
+from .torch_internals import TorchDispatchMode
 
 
 class WatchMode(TorchDispatchMode):
