@@ -6,6 +6,7 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pybind11/pybind11.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include "integrations/pytorch/csrc/forwarding_interpreter.h"
+#include "integrations/pytorch/csrc/geometry.h"
+#include "integrations/pytorch/csrc/recorded_call.h"
 #include "integrations/pytorch/csrc/session_lock.h"
 
 namespace tidemark_torch {
@@ -46,6 +49,21 @@ bool is_watch(const Mode& mode) {
   return mode_object != nullptr && mode->ptr(getPyInterpreter()) == mode_object;
 }
 
+/// Whether the tensor is made of others (tidemark/tensor_parts.py), whose kernels are the ones to see.
+bool is_wrapper(const at::Tensor& tensor) {
+  if (!has_python_kernels(tensor)) return false;
+  const pybind11::gil_scoped_acquire lock;
+  return PyObject_HasAttrString(pybind11::cast(tensor).ptr(), "__tensor_flatten__") != 0;
+}
+
+/// Of the call's arguments.
+bool has_wrapper(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  bool found = false;
+  for_each_tensor(stack, op.schema().arguments().size(),
+                  [&](const at::Tensor& tensor) { found = found || is_wrapper(tensor); });
+  return found;
+}
+
 /// Off the stack while the call is made.
 struct Stashed {
   Mode mode = TorchDispatchModeTLS::pop_stack();
@@ -58,7 +76,7 @@ struct WatchInterpreter final : ForwardingInterpreter {
   using ForwardingInterpreter::ForwardingInterpreter;
 
   void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) const override {
-    if (!is_watch_on_top()) return python.dispatch(op, stack);
+    if (!is_watch_on_top() || has_wrapper(op, *stack)) return python.dispatch(op, stack);
     const Stashed stashed;
     if (const auto watch = find_active()) {
       watch->on_call(op, *stack);

@@ -53,6 +53,16 @@ bool copies_to_host(const c10::OperatorHandle& op, const torch::jit::Stack& stac
   return device.isDevice() && device.toDevice().is_cpu() && !stack[first].toTensor().is_cpu();
 }
 
+/// kernels.is_on_meta()
+bool is_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto count = op.schema().arguments().size();
+  bool found = std::any_of(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end(), [](const c10::IValue& value) {
+    return value.isDevice() && value.toDevice().is_meta();
+  });
+  for_each_tensor(stack, count, [&](const at::Tensor& tensor) { found = found || tensor.is_meta(); });
+  return found;
+}
+
 /// With Python's lock. Passes where the session has ended meanwhile.
 KernelTraits classified(const py::object& classify, const c10::OperatorName& op) {
   KernelTraits traits;
@@ -248,7 +258,7 @@ void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
 
 void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
   const auto steps = this->steps();
-  if (steps == nullptr) return op.callBoxed(stack);
+  if (steps == nullptr || is_on_meta(op, stack)) return op.callBoxed(stack);
   const auto* planned = planned_call(*top_, op, traits, stack);
   const bool is_planned = planned != nullptr && !planned->apart;
   steps->expect_requests(is_planned ? TIDEMARK_REQUESTS_PLANNED : TIDEMARK_REQUESTS_OTHER);

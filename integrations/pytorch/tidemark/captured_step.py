@@ -91,10 +91,8 @@ def gradients_are_backward(recorder):
 
 
 def know_residents(log, model, inputs, optimizer):
-    for path, parameter in model.named_parameters():
-        log.know(parameter, path, "parameter")
-    for path, buffer in model.named_buffers():
-        log.know(buffer, path, "parameter")
+    for path, tensor in (*model.named_parameters(), *model.named_buffers()):
+        log.know(tensor, path, "parameter")
     for batch in inputs:
         for i, tensor in enumerate(kernels.tensors(batch)):
             log.know(tensor, f"input.{i}", "input")

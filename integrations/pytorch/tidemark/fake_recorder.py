@@ -11,6 +11,7 @@ from .errors import CaptureError
 from .geometry import Geometry, replace_tensors
 from .step_recorder import StepRecorder
 from .torch_internals import DataDependentOutputException, DynamicOutputShapeException, FakeTensor, finished_work
+from .tensor_parts import is_wrapper_type
 
 
 class FakeRecorder(StepRecorder):
@@ -25,6 +26,9 @@ class FakeRecorder(StepRecorder):
         self.describes = describes
 
     def is_apart(self, types):
+        return any(is_wrapper_type(t) for t in types)
+
+    def is_without_memory(self, args, kwargs):
         return False
 
     def taken(self, value):

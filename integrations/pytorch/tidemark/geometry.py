@@ -25,20 +25,15 @@ class Geometry:
         return out.set_(tensor.untyped_storage(), self.offset, self.size, self.stride)
 
 
-def is_wrapper_type(kind):
-    """Of tensors that hold others, as is_traceable_wrapper_subclass() has it of one."""
-    return hasattr(kind, "__tensor_flatten__") and hasattr(kind, "__tensor_unflatten__")
-
-
 def storage_of(tensor):
     """What capture knows a tensor by."""
     if tensor.is_nested:
         raise CaptureError("a tensor is nested, which cannot be captured; capture the step with dense tensors")
     if tensor.layout != torch.strided or is_traceable_wrapper_subclass(tensor):
         kind = type(tensor).__name__ if tensor.layout == torch.strided else tensor.layout
+        advice = "with recorded=True" if tensor.layout == torch.strided else "the step with dense tensors"
         raise CaptureError(
-            f"a tensor of shape {tuple(tensor.shape)} is {kind}, which cannot be captured; capture the step with dense "
-            f"tensors"
+            f"a tensor of shape {tuple(tensor.shape)} is {kind}, which cannot be captured; capture {advice}"
         )
     return tensor.untyped_storage()
 

@@ -13,21 +13,21 @@ _PAGES = 1 << 16  # from there on memory goes back to the system as a whole
 class HostCopy:
     def __init__(self, tensor):
         storage = tensor.untyped_storage()
-        self._bytes = storage.nbytes()
+        self.bytes = storage.nbytes()
         self._device = tensor.device
         self._memory = None
-        if self._bytes:
-            self._memory = mmap.mmap(-1, self._bytes) if self._bytes >= _PAGES else bytearray(self._bytes)
+        if self.bytes:
+            self._memory = mmap.mmap(-1, self.bytes) if self.bytes >= _PAGES else bytearray(self.bytes)
             self._host().copy_(_flat(storage))
 
     def restored(self):
         """A tensor of bytes on the device that they came from."""
-        out = torch.empty(self._bytes, dtype=torch.uint8, device=self._device)
-        return out.copy_(self._host()) if self._bytes else out
+        out = torch.empty(self.bytes, dtype=torch.uint8, device=self._device)
+        return out.copy_(self._host()) if self.bytes else out
 
     def copy_to(self, storage):
         """Where the bytes came from, or as many elsewhere."""
-        if self._bytes:
+        if self.bytes:
             _flat(storage).copy_(self._host())
 
     def _host(self):

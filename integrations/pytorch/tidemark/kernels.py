@@ -61,6 +61,14 @@ def name_of_call(func, to_host):
     return f"{func} to host" if to_host else str(func)
 
 
+def is_on_meta(args, kwargs):
+    """Whether a call is made on tensors without memory, or makes one."""
+    device = kwargs.get("device")
+    if device is not None and torch.device(device).type == "meta":
+        return True
+    return any(t.is_meta for t in (*tensors(args), *tensors(kwargs)))
+
+
 def copies_to_host(func, args, kwargs):
     """Whether the call copies what an accelerator holds to host memory."""
     if func is not torch.ops.aten._to_copy.default or kwargs.get("device") is None:

@@ -14,9 +14,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import allocator, kernels, measure
 from .cost import cost_ns
-from .geometry import Geometry, is_wrapper_type
+from .geometry import Geometry
 from .host_copy import HostCopy
-from .step_recorder import StepRecorder
+from .step_recorder import StepRecorder, made_by
+from .torch_internals import FakeTensor
+from .tensor_parts import WrapperHooks, is_wrapper_type
 
 
 class RealRecorder(StepRecorder):
@@ -35,8 +37,28 @@ class RealRecorder(StepRecorder):
         self._fastest = {}
         self._keys = []  # of each call
 
+    def __enter__(self):
+        self._resize = torch.UntypedStorage.resize_
+        torch.UntypedStorage.resize_ = lambda storage, size: self._resized(storage, size)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        torch.UntypedStorage.resize_ = self._resize
+        return super().__exit__(*error)
+
+    def _resized(self, storage, size):
+        """As FSDP gives up and takes the memory of gathered parameters, by no kernel."""
+        before = storage.nbytes()
+        self._resize(storage, size)
+        if not self.is_paused and before != storage.nbytes():
+            self.log.resize(storage, self.frames, self.phase)
+        return storage
+
     def is_apart(self, types):
         return any(is_wrapper_type(t) for t in types)
+
+    def is_without_memory(self, args, kwargs):
+        return kernels.is_on_meta(args, kwargs)
 
     def taken(self, value):
         return value
@@ -51,8 +73,7 @@ class RealRecorder(StepRecorder):
             self._clock.begin()
             out = func(*args, **kwargs)
             took = self._clock.end()
-        returned = kernels.tensors(out)
-        outputs = [t.untyped_storage().data_ptr() for t in returned]
+        outputs = [_address(part) for part in made_by(out)]
         call.requests, call.transient_bytes = measure.requests_of(events, outputs, torch.device(self._device).type)
         call.cost = took if self._rates is None else cost_ns(func, args, kwargs, out, self._rates)
         self._keys.append(key)
@@ -104,6 +125,10 @@ class RealRecorder(StepRecorder):
         storage = base.untyped_storage()
         self._back[save.storage] = StorageWeakRef(storage)
         return storage
+
+
+def _address(tensor):
+    return None if isinstance(tensor, FakeTensor) else tensor.untyped_storage().data_ptr()
 
 
 class Kept:

@@ -46,10 +46,10 @@ def _step_on_fakes(step, recorder, data, rates):
         optimizer = fake_optimizer(step.optimizer, fakes, data, step.device)
         for group in step.optimizer.param_groups:
             for p in group["params"]:
-                log.stand_in(fakes.of(p), log.id_of(p))
+                log.stand_in_for(fakes.of(p), p)
                 if p.grad is not None:
                     fakes.of(p).grad = fakes.of(p.grad)
-                    log.stand_in(fakes.of(p.grad), log.id_of(p.grad))
+                    log.stand_in_for(fakes.of(p.grad), p.grad)
         know_residents(log, torch.nn.Module(), (), optimizer)
         stepping = FakeRecorder(fake_mode, fakes, recorder.frames, data, rates, False)
         stepping.log, stepping.phase = log, "optimizer"

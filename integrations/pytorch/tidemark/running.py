@@ -37,6 +37,7 @@ from .recorded_step import may_plan_again, plan_with
 from .sizes import parse_bytes
 from .stand_in import fingerprint
 from .torch_internals import in_backward, pop_saved_tensors_hooks, push_saved_tensors_hooks, uncompiled
+from .tensor_parts import WrapperHooks, is_wrapper
 
 _active = None
 _RECORDED_STEPS = 3  # tries
@@ -184,7 +185,10 @@ class Session:
         undo.callback(self._lower_all)
 
     def _push_hooks(self):
-        self._hooks = self._engine.pack, self._engine.unpack
+        hooks = self._engine
+        if any(is_wrapper(p) for p in self.model.parameters()):
+            hooks = WrapperHooks(self._engine.pack, self._engine.unpack)
+        self._hooks = hooks.pack, hooks.unpack
         push_saved_tensors_hooks(*self._hooks)
 
     def _pop_hooks(self):
@@ -363,8 +367,8 @@ class Session:
 
     def _is_alone(self):
         """Whether no other hooks are on top of the session's, which would be taken off in their place."""
-        top = torch._C._autograd._top_saved_tensors_default_hooks(True)
-        return top is None if self._hooks is None else top is not None and top[0] is self._hooks[0]
+        top = library.engine().top_pack_hook()
+        return top is None if self._hooks is None else top is self._hooks[0]
 
     def _begin_recording(self):
         self._pop_hooks()

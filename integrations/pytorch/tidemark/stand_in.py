@@ -6,6 +6,7 @@ import torch
 
 from .geometry import storage_of
 from .torch_internals import tree_map
+from .tensor_parts import Wrapped, is_wrapper
 
 
 class FakeTensors:
@@ -27,6 +28,10 @@ class FakeTensors:
         return self._fakes[key]
 
     def _make(self, tensor):
+        if is_wrapper(tensor):
+            with self._mode, torch.no_grad():
+                fake = Wrapped(tensor, self.of).joined(lambda part: part)
+            return torch.nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else fake
         storage = storage_of(tensor)
         with self._mode, torch.no_grad():
             base = self._bases.get(storage._cdata)

@@ -5,9 +5,11 @@ Thread rule: that of the recorder.
 
 import dataclasses
 
+import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .geometry import storage_of
+from .tensor_parts import parts_of
 
 
 @dataclasses.dataclass
@@ -64,10 +66,11 @@ class StepLog:
         self._stand_ins = []
 
     def know(self, tensor, name, role):
-        """A storage that is there before the step."""
-        storage = tensor.untyped_storage()
-        if storage._cdata not in self._ids:
-            self._add(storage, SeenStorage(name, storage.nbytes(), role, "", -1))
+        """What is there before the step."""
+        for part in parts_of(tensor):
+            storage = part.untyped_storage()
+            if storage._cdata not in self._ids:
+                self._add(storage, SeenStorage(name, storage.nbytes(), role, "", -1))
 
     def id_of(self, tensor):
         storage = storage_of(tensor)
@@ -92,6 +95,27 @@ class StepLog:
         self._ids[storage._cdata] = number
         self._stand_ins.append(StorageWeakRef(storage))
 
+    def stand_in_for(self, tensor, other):
+        """`tensor` for `other`, part by part."""
+        for part, real in zip(parts_of(tensor), parts_of(other), strict=True):
+            self.stand_in(part, self.id_of(real))
+
+    def resize(self, storage, frames, phase):
+        """Behind a change of a storage's size outside of kernels: what it was is gone, and it is another, which a call
+        of its own makes."""
+        number = self._ids.pop(storage._cdata, None)
+        if number is not None:
+            self.storages[number].died = len(self.calls) - 1
+            self._live = [s for s in self._live if s != number]
+        if storage.nbytes() == 0:
+            return
+        made = len(self.calls)
+        seen = SeenStorage(f"resized.{len(self.storages)}", storage.nbytes(), "temporary", frames.top.path, made)
+        self._live.append(self._add(storage, seen))
+        outputs = (len(self.storages) - 1,)
+        func = torch.ops.aten.empty.memory_format
+        self.calls.append(SeenCall(func, None, [], list(outputs), outputs, "backward" if phase == "forward" else phase, "", 1, 0))
+
     def bury(self):
         """Notes which storages have gone since the last call."""
         alive = []
@@ -104,10 +128,11 @@ class StepLog:
         self._live = alive
 
     def mark_role(self, tensor, role, name):
-        seen = self.storages[self.id_of(tensor)]
-        if seen.role in ("activation", "temporary"):
-            seen.role = role
-            seen.name = name
+        for part in parts_of(tensor):
+            seen = self.storages[self.id_of(part)]
+            if seen.role in ("activation", "temporary"):
+                seen.role = role
+                seen.name = name
 
     def _add(self, storage, seen):
         seen.ref = StorageWeakRef(storage)  # also keeps the number from being used again

@@ -17,6 +17,7 @@ from .geometry import storage_of
 from .in_place import NodeEnds, changes_own, fills_zeros
 from .step_log import SeenCall, SeenSave, SeenStorage, StepLog
 from .torch_internals import TorchDispatchMode, in_backward, node_of_backward
+from .tensor_parts import WrapperHooks, parts_of
 
 _ROLES = {"forward": "activation", "backward": "temporary", "optimizer": "temporary"}
 
@@ -32,6 +33,8 @@ class StepRecorder(TorchDispatchMode):
         self.node_ends = NodeEnds()
         self.changed_views = ChangedViews()
         self.is_paused = False
+        hooks = WrapperHooks(self._pack, self._unpack)
+        self.pack, self.unpack = hooks.pack, hooks.unpack  # of what autograd saves
 
     @contextlib.contextmanager
     def paused(self):
@@ -47,7 +50,7 @@ class StepRecorder(TorchDispatchMode):
         args, kwargs = self.taken(args), self.taken(kwargs or {})
         if kernels.is_read(func):
             return self.number(func, args)
-        if self.is_paused or kernels.is_query(func) or kernels.is_view(func):
+        if self.is_paused or kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
             return func(*args, **kwargs)
         return self._record(func, args, kwargs)
 
@@ -55,6 +58,10 @@ class StepRecorder(TorchDispatchMode):
 
     def is_apart(self, types):
         """Whether a kernel of such tensors is made of kernels of others."""
+        raise NotImplementedError
+
+    def is_without_memory(self, args, kwargs):
+        """Whether the call asks for shapes alone, as DTensor does before it makes one."""
         raise NotImplementedError
 
     def taken(self, value):
@@ -121,7 +128,7 @@ class StepRecorder(TorchDispatchMode):
 
     def _outputs(self, call, out):
         outputs, on_host = [], kernels.host_outputs(call.func)
-        for tensor in kernels.tensors(out):
+        for tensor in made_by(out):
             if self.log.knows(tensor):
                 outputs.append(None)
                 continue
@@ -146,19 +153,25 @@ class StepRecorder(TorchDispatchMode):
 
     # What autograd saves
 
-    def pack(self, tensor):
+    def _pack(self, tensor):
         """Keeps nothing of the tensor but its geometry, and what content_of() does."""
         with self.paused():
             tensor = self.taken(tensor)
             is_leaf = tensor.is_leaf and tensor.requires_grad
-            bytes_ = tensor.untyped_storage().nbytes()
-            save = SeenSave(self.frames.next_save(), self.log.id_of(tensor), bytes_, len(self.log.calls), is_leaf)
+            part = parts_of(tensor)[0]  # of a leaf; others come part by part
+            bytes_ = part.untyped_storage().nbytes()
+            save = SeenSave(self.frames.next_save(), self.log.id_of(part), bytes_, len(self.log.calls), is_leaf)
             self.log.saves.append(save)
             return save, self.content_of(tensor, save)
 
-    def unpack(self, packed):
+    def _unpack(self, packed):
         save, content = packed
         if not save.is_leaf:
             save.uses.append(len(self.log.calls))
         with self.paused():
             return self.tensor_of(save, content)
+
+
+def made_by(out):
+    """The tensors with storages that a call returned, in order."""
+    return [part for tensor in kernels.tensors(out) for part in parts_of(tensor)]

@@ -23,7 +23,8 @@ class Undone:
 
     def put_back(self):
         for storage, copy in self._kept.values():
-            copy.copy_to(storage)
+            if storage.nbytes() == copy.bytes:  # else it was given up
+                copy.copy_to(storage)
 
     def __enter__(self):
         self._gradients = [(p, p.grad) for p in self._model.parameters()]

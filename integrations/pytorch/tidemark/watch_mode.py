@@ -5,8 +5,11 @@ modes off their stack to print a tensor or to compile, and puts them back: what 
 """
 
 from .torch_internals import TorchDispatchMode
+from .tensor_parts import is_wrapper_type
 
 
 class WatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(is_wrapper_type(t) for t in types):
+            return NotImplemented  # its own kernels are seen
         return func(*args, **(kwargs or {}))
