@@ -5,6 +5,7 @@ Thread rule: for the thread that runs the session, at its step boundaries.
 
 import warnings
 
+from . import logs
 from .load_history import LoadHistory, growing
 from .recorded_step import may_plan_again
 from .replanning import Replanning
@@ -60,6 +61,7 @@ class PlanChanges:
 
     def follow(self):
         """The one that was ready is followed from now on."""
+        logs.replanned(self._ready)
         self._ready = None
         self.followed += 1
         self._history.forget()
