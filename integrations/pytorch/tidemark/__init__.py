@@ -4,6 +4,8 @@ graph = tidemark.capture(model, inputs, loss_fn, optimizer=optimizer)
 plan = tidemark.plan(graph, budget="24GiB")
 with tidemark.session(plan):
     ...  # the training loop
+
+tidemark.fit() does all three in one call.
 """
 
 import torch
@@ -33,6 +35,7 @@ from .device_memory import (
 )
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .execution_trace import import_execution_trace
+from .fitting import fit
 from .graph import Graph, HostLink
 from .layer_names import layer_names
 from .memory_report import Report
@@ -61,6 +64,7 @@ __all__ = [
     "capture",
     "chunks_for",
     "drop_pool",
+    "fit",
     "import_execution_trace",
     "layer_names",
     "leave_plan",
