@@ -41,7 +41,8 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
               None: what is free, and what this process has.
     reserve   bytes of the budget that are left to others; by default as many as this process holds of the device beside
               the model, the optimizer's state and the batch. A share is of what the step takes alone.
-    autocast  what the loop has around forward and loss, torch.autocast("cuda", torch.bfloat16) say.
+    autocast  what the loop has around forward and loss, torch.autocast("cuda", torch.bfloat16) say, or a function that
+              makes it.
     capturing further arguments of tidemark.capture().
 
     Raises CaptureError, InfeasibleError with the smallest budget that would do, and BadValueError.
@@ -52,8 +53,7 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
     _serve(model)
     began = time.monotonic()
     with forward_within(model, autocast):
-        loss = loss if loss is None or autocast is None else within(autocast, loss)
-        graph = capture(model, batch, loss, optimizer=optimizer, **(_CAPTURE | capturing))
+        graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, **(_CAPTURE | capturing))
     logs.captured(graph, time.monotonic() - began)
     reserve_bytes = held_elsewhere(model, optimizer, batch) if reserve is None else reserve and parse_bytes(reserve)
     return Session(plan(graph, budget_bytes(budget, graph, reserve_bytes), reserve=reserve_bytes), model)

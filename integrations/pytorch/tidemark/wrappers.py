@@ -51,18 +51,20 @@ def replaced(owner, name, value):
 
 
 def forward_within(model, context):
-    """A context manager: the model's forward runs within `context`, which may be entered more than once, as
-    torch.autocast; None: as it is."""
+    """A context manager: the model's forward runs within `context`, as within()."""
     if context is None:
         return contextlib.nullcontext()
     return replaced(model, "forward", within(context, model.forward))
 
 
 def within(context, function):
-    """The function, each call of it within the context."""
+    """The function, each call of it within `context`: a context manager that may be entered again, as torch.autocast, or
+    a function that makes one; None: the function as it is."""
+    if context is None or function is None:
+        return function
 
     def called(*args, **kwargs):
-        with context:
+        with context if hasattr(context, "__enter__") else context():
             return function(*args, **kwargs)
 
     return called
