@@ -14,7 +14,7 @@ import functools
 from transformers import TrainerCallback
 
 from .fitting import fit
-from .loop_step import batch_of, loss_of
+from .loop_step import batch_of, begin_scaler, loss_of
 from .wrappers import inner_model, replaced
 
 
@@ -59,7 +59,8 @@ class TidemarkCallback(TrainerCallback):
         self._undo.close()
 
     def _fit(self, args):
-        model = inner_model(self._trainer.model)
+        model, accelerator = inner_model(self._trainer.model), self._trainer.accelerator
+        begin_scaler(accelerator.scaler, accelerator.device)
         return fit(
             model,
             batch_of(self._step, model),

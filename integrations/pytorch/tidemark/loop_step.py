@@ -62,6 +62,12 @@ def loss_of(step, model, output):
     return found if isinstance(found, torch.Tensor) else found[0]
 
 
+def begin_scaler(scaler, device):
+    """A GradScaler makes its tensors at its first use, which must not be that of a capture; None: there is none."""
+    if scaler is not None:
+        scaler.scale(torch.zeros((), device=device))
+
+
 def _reach(step, model, what):
     try:
         step(model)
