@@ -40,9 +40,11 @@ from .graph import Graph, HostLink
 from .layer_names import layer_names
 from .memory_report import Report
 from .part_states import PartStates
+from .picturing import Picture, picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .running import micro_batch, report, session
+from .step_levels import MeasuredStep, measured_step
 
 __all__ = [
     "CaptureError",
@@ -52,7 +54,9 @@ __all__ = [
     "HostLink",
     "InChunks",
     "InfeasibleError",
+    "MeasuredStep",
     "PartStates",
+    "Picture",
     "Plan",
     "Report",
     "Routed",
@@ -70,6 +74,7 @@ __all__ = [
     "leave_plan",
     "max_memory_allocated",
     "max_memory_reserved",
+    "measured_step",
     "memory_allocated",
     "memory_pools",
     "memory_reserved",
@@ -77,6 +82,7 @@ __all__ = [
     "memory_stats",
     "memory_summary",
     "micro_batch",
+    "picture",
     "plan",
     "pool",
     "release",

@@ -41,6 +41,12 @@ class Plan:
             f"{self.added_cost_percent:.1f} % more time"
         )
 
+    def picture(self, path=None, by="role"):
+        """See tidemark.picture()."""
+        from .picturing import picture
+
+        return picture(self, path, by=by)
+
     def save(self, path):
         """Writes plan.json, which every verb of the command line takes."""
         with open(path, "wb") as out:
