@@ -13,6 +13,7 @@ import functools
 
 from transformers import TrainerCallback
 
+from . import logs
 from .fitting import fit
 from .loop_step import batch_of, begin_scaler, loss_of
 from .wrappers import inner_model, replaced
@@ -53,6 +54,7 @@ class TidemarkCallback(TrainerCallback):
     def on_step_begin(self, args, state, control, **_):
         if self.session is None:
             self.session = self._fit(args)
+            self._undo.callback(logs.reported, self.session)
             self._undo.enter_context(self.session)
 
     def on_train_end(self, args, state, control, **_):

@@ -14,6 +14,7 @@ import inspect
 import torch
 from lightning.pytorch import Callback
 
+from . import logs
 from .chunking import aside
 from .errors import CaptureError
 from .fitting import fit
@@ -70,6 +71,7 @@ class TidemarkCallback(Callback):
             )
         step = TrainingStep(pl_module, pl_module.training_step)
         session = self._fit(trainer, step, (self._batch if self._batch is not None else batch, batch_idx))
+        self._undo.callback(logs.reported, session)
         self._follow(pl_module, step)
         return self._undo.enter_context(session)
 

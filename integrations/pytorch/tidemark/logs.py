@@ -44,3 +44,8 @@ def ended(session, done, peak_bytes):
 
 def replanned(plan):
     running.info("a plan for larger loads is followed from here on: %s", plan.summary())
+
+
+def reported(session):
+    """Behind a training that a callback has planned: nobody else may hold the session."""
+    running.info("predicted against measured:\n%s", session.report())
