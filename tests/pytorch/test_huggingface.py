@@ -32,7 +32,7 @@ def adapted():
     """Frozen but for adapters of low rank."""
     peft = pytest.importorskip("peft", reason="peft is not installed")
     model, data = vision()
-    found = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "fc1"], modules_to_save=["classifier"])
+    found = peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj", "query", "value", "fc1"], modules_to_save=["classifier"])
     return peft.get_peft_model(model, found), data
 
 
