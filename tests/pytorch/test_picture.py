@@ -67,11 +67,20 @@ def test_a_plan_has_a_picture_that_needs_nothing_besides(tmp_path):
     page = (tmp_path / "step.html").read_text()
     assert page == picture.page and page.startswith("<!doctype html>") and picture.svg in page
     assert "<script" not in page and set(re.findall(r"https?://[^\"]*", page)) == {"http://www.w3.org/2000/svg"}
-    assert {"before: everything kept, predicted", "planned, predicted", "activations", "forward", "backward"} <= {*texts(picture)}
-    assert any("predicted peak" in text for text in texts(picture)) and not any("measured" in text for text in texts(picture))
+    panels = {"before: everything kept, predicted", "planned, predicted"}
+    assert panels | {"activations", "forward", "backward"} <= {*texts(picture)}
+    said = " ".join(texts(picture))
+    assert "predicted peak" in said and "measured" not in said
     plan.picture(tmp_path / "step.svg", by="module")
     assert ElementTree.parse(tmp_path / "step.svg").getroot().tag == f"{SVG}svg"
     assert picture._repr_svg_() == plan.picture().svg
+
+
+@pytest.mark.parametrize("micro_batches, named", [(2, 4), (8, 2)])
+def test_phases_are_named_where_they_begin(micro_batches, named):
+    graph = tidemark.capture(*transformer(layers=1), micro_batches=micro_batches)
+    said = texts(tidemark.picture(graph))
+    assert said.count("forward") + said.count("backward") == named and said.count("forward") == named // 2
 
 
 def test_swaps_and_recomputation_are_marked():

@@ -87,7 +87,8 @@ def _check(model, batch, optimizer):
 
 
 def _check_batch(model, batch):
-    args, kwargs = ((), batch) if isinstance(batch, dict) else (batch if isinstance(batch, (tuple, list)) else (batch,), {})
+    positional = batch if isinstance(batch, (tuple, list)) else (batch,)
+    args, kwargs = ((), batch) if isinstance(batch, dict) else (positional, {})
     signature = inspect.signature(model.forward)
     try:
         signature.bind(*args, **kwargs)

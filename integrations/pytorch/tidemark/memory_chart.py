@@ -164,7 +164,8 @@ def _columns(total):
 
 
 def _grid(scales):
-    unit, name = next((u for u in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")) if scales.top_bytes > 3 * u[0]), (1, "B"))
+    units = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+    unit, name = next((u for u in units if scales.top_bytes > 3 * u[0]), units[-1])
     step = _round_step(scales.top_bytes / unit / 5)
     parts = []
     for i in range(int(scales.top_bytes / unit / step) + 1):
@@ -183,7 +184,8 @@ def _areas(curve, columns, scales, names):
     base, parts = [0] * len(columns), []
     for name, (_, fill) in names.items():
         low = base
-        base = [level + curve.layers.get(name, [0] * scales.count)[peak] for level, (*_, peak) in zip(low, columns, strict=True)]
+        layer = curve.layers.get(name, [0] * scales.count)
+        base = [level + layer[peak] for level, (*_, peak) in zip(low, columns, strict=True)]
         if base != low:
             up = _edge(base, columns, scales, "M")
             down = _edge(low[::-1], [(b, a, peak) for a, b, peak in columns[::-1]], scales, "L")
@@ -205,21 +207,18 @@ def _curve_line(total, columns, scales):
 
 
 def _phases(curve, scales):
-    """Where forward, backward and the optimizer begin."""
-    phases = [curve.graph.ops[i].phase for i in curve.schedule]
-    own = [phase for phase, again in zip(phases, curve.again, strict=True) if not again]
+    """Where forward, backward and the optimizer begin; where micro-batches make that too often, for the first time alone."""
     begins, before = [], None
-    for position, phase in enumerate(phases):
+    for position, i in enumerate(curve.schedule):
+        phase = curve.graph.ops[i].phase
         if not curve.again[position] and phase != before:
             begins.append((position, phase))
             before = phase
-    shown = begins if len(begins) <= _MOST_PHASES else [b for b in begins if own.index(b[1]) == _own_position(curve, b[0])]
+    if len(begins) > _MOST_PHASES:
+        begins = [(position, phase) for phase, position in dict(reversed([b[::-1] for b in begins])).items()]
     y = scales.y + _PANEL - 10
-    return "".join(f'<text class="soft" x="{scales.at(position):.1f}" y="{y}">{_text(phase)}</text>' for position, phase in shown)
-
-
-def _own_position(curve, position):
-    return position - sum(curve.again[:position])
+    texts = (f'<text class="soft" x="{scales.at(p):.1f}" y="{y}">{_text(phase)}</text>' for p, phase in sorted(begins))
+    return "".join(texts)
 
 
 def _marks(panel, scales):
