@@ -241,10 +241,15 @@ def test_what_is_given_wrongly_is_said_with_the_line_that_would_mend_it(argument
 
 def test_what_was_done_is_in_the_log(caplog):
     caplog.set_level(logging.INFO, "tidemark")
-    tidemark.fit(layers(), batch(), mean_square, budget="75%")
+    model = layers()
+    with tidemark.fit(model, batch(), mean_square, budget="75%"):
+        mean_square(model(batch())).backward()
     said = [record.getMessage() for record in caplog.records]
     assert any("captured Sequential in" in line and "with everything kept" in line for line in said)
     assert any("planned Sequential in" in line and "operations recomputed" in line for line in said)
+    assert any(line.startswith("session begins: peak") for line in said)
+    assert "session ends: 3 operations recomputed, 0 storages swapped, 0 departures; peak" in said[-1]
+    assert said[-1].count("MiB measured") == 1 and said[-1].count("MiB predicted") == 1
     assert all(record.name.startswith("tidemark.") for record in caplog.records)
 
 

@@ -118,7 +118,7 @@ def test_what_was_measured_is_told_apart(tmp_path):
     said = texts(tidemark.picture(session, measured=step))
     assert "measured: one step, by requests and releases of the allocator in order" in said
     assert sum("measured peak" in text for text in said) == 2 and sum("budget" in text for text in said) == 3
-    assert not any("measured:" in text for text in texts(tidemark.picture(session)))
+    assert not any("measured:" in text for text in texts(session.picture()))
 
 
 def test_a_step_is_not_measured_while_the_session_records_one():

@@ -10,6 +10,7 @@ Thread rule: capture runs forward and backward in the calling thread and changes
 import contextlib
 import dataclasses
 import functools
+import time
 import weakref
 
 import torch
@@ -23,7 +24,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices as _foreach_devices
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import allocator, kernels, measure
+from . import allocator, kernels, logs, measure
 from .bounds import DataDependent, Routed, Rows
 from .changed_views import ChangedViews
 from .cost import DeviceRates, cost_ns, default_rates
@@ -324,6 +325,7 @@ def capture(
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
+    began = time.monotonic()
     device = next((p.device.type for p in model.parameters()), "cpu")
     device = "cpu" if device == "meta" else device
     rates = rates or default_rates(device)
@@ -342,6 +344,7 @@ def capture(
     if host_link is None and device != "cpu":
         graph.host_link = measure.host_link(device) if measured else HostLink()
     graph.model = weakref.ref(model)
+    logs.captured(graph, time.monotonic() - began)
     return graph
 
 

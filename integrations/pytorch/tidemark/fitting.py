@@ -10,7 +10,6 @@ Thread rule: that of capture and of sessions: the thread that runs forward and b
 """
 
 import inspect
-import time
 from collections.abc import Mapping
 
 import torch
@@ -51,10 +50,8 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
     batch = dict(batch) if isinstance(batch, Mapping) else batch
     _check(model, batch, optimizer)
     _serve(model)
-    began = time.monotonic()
     with forward_within(model, autocast):
         graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, **(_CAPTURE | capturing))
-    logs.captured(graph, time.monotonic() - began)
     reserve_bytes = held_elsewhere(model, optimizer, batch) if reserve is None else reserve and parse_bytes(reserve)
     return Session(plan(graph, budget_bytes(budget, graph, reserve_bytes), reserve=reserve_bytes), model)
 

@@ -36,7 +36,7 @@ def measured_step():
     kind = session.plan.graph.device if session is not None else "cpu"
     if not allocator.serves(kind):
         raise TidemarkError(f"Tidemark's allocator does not serve {kind!r}, so there is nothing to measure a step by")
-    if getattr(session, "_tries", 0):
+    if session is not None and session.records_a_step():
         raise SessionError("the session records a step of its own; measure a later one, the sixth say")
     step = MeasuredStep()
     sizes, before = _blocks(kind), allocator.statistics(kind).allocated_bytes
