@@ -2,6 +2,7 @@
 every test runs on it. Without an installed package the checkout's is tested (TIDEMARK_LIBRARY_DIR says where the
 libraries are)."""
 
+import functools
 import gc
 import importlib.util
 import pathlib
@@ -19,6 +20,7 @@ for example in ("mla_moe", "dropless"):
 torch.set_num_threads(1)
 
 import tidemark.allocator  # noqa: E402
+import tidemark.planning  # noqa: E402
 
 tidemark.allocator.install()
 
@@ -27,3 +29,10 @@ tidemark.allocator.install()
 def _without_what_other_tests_left():
     """Models of tests before lie in cycles until they are collected, and what a session measures counts them."""
     gc.collect()
+
+
+@pytest.fixture
+def quick_plans(monkeypatch):
+    """The planner with a hundredth of its work, where any plan that fits will do."""
+    quick = functools.partial(tidemark.planning.plan_within, effort_percent=1)
+    monkeypatch.setattr(tidemark.planning, "plan_within", quick)

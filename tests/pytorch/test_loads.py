@@ -14,7 +14,7 @@ from models import transformer
 from random_plans import EFFORT_PERCENT, random_plan
 from tidemark import library
 from tidemark.load_limits import _Walk
-from tidemark.planning import _with_share, allocator_share, plan_of, solve
+from tidemark.planning import allocator_share, plan_of, solve, with_share
 from timeline import Timeline
 from training import same
 
@@ -27,7 +27,7 @@ def quick_plan(graph, share):
     answer, file = solve(text, budget - allocator_share(budget), effort_percent=EFFORT_PERCENT)
     assert answer["fits"]
     plan = plan_of(graph, budget, answer, file)
-    return dataclasses.replace(plan, budget_bytes=min(budget, _with_share(plan.peak_bytes) + (2 << 20)))
+    return dataclasses.replace(plan, budget_bytes=min(budget, with_share(plan.peak_bytes) + (2 << 20)))
 
 
 @pytest.fixture(scope="module")

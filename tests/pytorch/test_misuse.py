@@ -307,7 +307,7 @@ def test_what_is_no_plan_and_no_model_is_refused():
             tidemark.plan(plan.graph, size)
     with pytest.raises(tidemark.CaptureError, match="function is no model"):
         tidemark.capture(lambda v: v, inputs, loss_fn)
-    with pytest.raises(tidemark.CaptureError, match="the loss has no gradient"):
+    with pytest.raises(tidemark.CaptureError, match="the loss of Sequential has no gradient"):
         tidemark.capture(model, inputs, lambda out: loss_fn(out).detach())
     for number in (0, -1, 1.5, "two"):
         with pytest.raises(tidemark.CaptureError, match="micro_batches is"):

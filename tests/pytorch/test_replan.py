@@ -112,7 +112,8 @@ def silent():
 
 
 @pytest.mark.parametrize("holds_loss", [True, False])
-def test_layers_run_in_chunks_until_a_plan_for_their_loads_is_there(roomy_plan, holds_loss):
+def test_layers_run_in_chunks_until_a_plan_for_their_loads_is_there(roomy_plan, holds_loss, caplog):
+    caplog.set_level("INFO", "tidemark.running")
     whole, _ = unplanned(tidemark.DroplessExperts)
     exact, _ = unplanned(tidemark.DroplessExperts, double=True)
     driven = Driven(tidemark.DroplessExperts, holds_loss)
@@ -121,6 +122,7 @@ def test_layers_run_in_chunks_until_a_plan_for_their_loads_is_there(roomy_plan, 
     assert driven.used("chunks", 1)[: SWITCHED - 1] == [1] * (SWITCHED - 1)
     assert driven.used("chunks", SWITCHED) == [0] * (STEPS - SWITCHED)
     assert session.replans == 1 and session.plan is not roomy_plan
+    assert [r.getMessage()[:26] for r in caplog.records if "larger" in r.getMessage()] == ["a plan for larger loads is"]
     (limit,) = session.load_limits()
     assert limit.load.planned == limit.rows == dropless.TOKENS
     report = session.report()

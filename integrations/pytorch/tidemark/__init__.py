@@ -4,6 +4,8 @@ graph = tidemark.capture(model, inputs, loss_fn, optimizer=optimizer)
 plan = tidemark.plan(graph, budget="24GiB")
 with tidemark.session(plan):
     ...  # the training loop
+
+tidemark.fit() does all three in one call.
 """
 
 import torch
@@ -33,13 +35,16 @@ from .device_memory import (
 )
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .execution_trace import import_execution_trace
+from .fitting import fit
 from .graph import Graph, HostLink
 from .layer_names import layer_names
 from .memory_report import Report
 from .part_states import PartStates
+from .picturing import Picture, picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .running import micro_batch, report, session
+from .step_levels import MeasuredStep, measured_step
 
 __all__ = [
     "CaptureError",
@@ -49,7 +54,9 @@ __all__ = [
     "HostLink",
     "InChunks",
     "InfeasibleError",
+    "MeasuredStep",
     "PartStates",
+    "Picture",
     "Plan",
     "Report",
     "Routed",
@@ -61,11 +68,13 @@ __all__ = [
     "capture",
     "chunks_for",
     "drop_pool",
+    "fit",
     "import_execution_trace",
     "layer_names",
     "leave_plan",
     "max_memory_allocated",
     "max_memory_reserved",
+    "measured_step",
     "memory_allocated",
     "memory_pools",
     "memory_reserved",
@@ -73,6 +82,7 @@ __all__ = [
     "memory_stats",
     "memory_summary",
     "micro_batch",
+    "picture",
     "plan",
     "pool",
     "release",

@@ -3,11 +3,12 @@
 Thread rule: capture runs forward and backward in the calling thread and changes the model meanwhile.
 """
 
+import time
 import weakref
 
 import torch
 
-from . import allocator, kernels, measure
+from . import allocator, kernels, logs, measure
 from .bounds import DataDependent, Routed, Rows
 from .captured_step import CapturedStep
 from .cost import DeviceRates, default_rates
@@ -61,6 +62,7 @@ def capture(
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
+    began = time.monotonic()
     device = _device_of(model)
     step = CapturedStep(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output)
     if recorded:
@@ -81,6 +83,7 @@ def capture(
     if host_link is None and device != "cpu":
         graph.host_link = measure.host_link(device) if measured or recorded else HostLink()
     graph.model = weakref.ref(model)
+    logs.captured(graph, time.monotonic() - began)
     return graph
 
 

@@ -12,6 +12,29 @@ def call_model(model, batch):
     return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
 
 
+def check_loss(loss, output, model):
+    """Raises CaptureError, with the line that would mend it, where backward could not begin at `loss`."""
+    name = type(model).__name__
+    if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+        kind = f"of shape {tuple(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+        raise CaptureError(
+            f"the loss of {name} is {kind}; it must be a tensor of one element: give a loss_fn that makes one of the "
+            f"output, for instance lambda output: {_loss_of(output)}"
+        )
+    if not loss.requires_grad:
+        raise CaptureError(
+            f"the loss of {name} has no gradient: no parameter with one takes part in it; give a loss_fn whose result "
+            f"can be differentiated, or have parameters of {name} trained with .requires_grad_()"
+        )
+
+
+def _loss_of(output):
+    """What a program would write to make a loss of it, as far as can be seen."""
+    if isinstance(output, dict) and "loss" in output:
+        return 'output["loss"]'
+    return "criterion(output, targets)" if isinstance(output, torch.Tensor) else "criterion(output[0], targets)"
+
+
 def run_step(recorder, model, inputs, loss_fn, optimizer, holds_output):
     hooks = torch.autograd.graph.saved_tensors_hooks(recorder.pack, recorder.unpack)
     for i, batch in enumerate(inputs):
@@ -20,17 +43,9 @@ def run_step(recorder, model, inputs, loss_fn, optimizer, holds_output):
         with hooks:
             output = call_model(model, batch)
             loss = output if loss_fn is None else loss_fn(output)
+        check_loss(loss, output, model)
         if not holds_output:
             output = None
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            raise CaptureError(
-                "the loss must be a tensor of one element; give capture a loss_fn that makes one of the output"
-            )
-        if not loss.requires_grad:
-            raise CaptureError(
-                "the loss has no gradient: no parameter with one takes part in it; give capture a loss_fn whose result "
-                "can be differentiated"
-            )
         recorder.phase = "backward"
         recorder.node_ends.watch(loss.grad_fn)
         loss.backward()

@@ -5,6 +5,7 @@ Thread rule: for the thread that runs the session, at its step boundaries.
 
 import warnings
 
+from . import logs
 from .load_history import LoadHistory, growing
 from .paths import Paths
 from .recorded_step import may_plan_again
@@ -94,6 +95,7 @@ class PlanChanges:
 
     def follow(self):
         """The one that was ready is followed from now on."""
+        logs.replanned(self._ready)
         self._ready = None
         if self._is_path:
             self.paths_followed += 1

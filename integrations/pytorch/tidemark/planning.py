@@ -4,8 +4,9 @@ import ctypes
 import dataclasses
 import json
 import os
+import time
 
-from . import library
+from . import library, logs
 from .errors import InfeasibleError, TidemarkError
 from .graph import Graph
 from .sizes import format_bytes, parse_bytes
@@ -29,12 +30,22 @@ class Plan:
     file: bytes = b""  # plan.json, which is what a session follows
 
     def __repr__(self):
+        return f"<Plan for {self.graph.name}: {self.summary()}, {self.status or 'status unknown'}>"
+
+    def summary(self):
+        """Peak, budget and what the plan does to get there, in one line. All predicted."""
         again = len(self.schedule) - len(self.graph.ops)
         peak, budget = format_bytes(self.peak_bytes), format_bytes(self.budget_bytes)
         return (
-            f"<Plan for {self.graph.name}: peak {peak} of {budget}, {again} operations recomputed, {len(self.swaps)} "
-            f"storages swapped, {self.status or 'status unknown'}>"
+            f"peak {peak} of {budget}, {again} operations recomputed, {len(self.swaps)} storages swapped, "
+            f"{self.added_cost_percent:.1f} % more time"
         )
+
+    def picture(self, path=None, by="role"):
+        """See tidemark.picture()."""
+        from .picturing import picture
+
+        return picture(self, path, by=by)
 
     def save(self, path):
         """Writes plan.json, which every verb of the command line takes."""
@@ -75,7 +86,14 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     reserve_bytes = parse_bytes(reserve) if reserve else 0
     if reserve_bytes >= budget_bytes:
         raise TidemarkError(f"the reserve of {format_bytes(reserve_bytes)} leaves nothing of the budget")
-    return plan_within(graph, budget_bytes, reserve_bytes, recompute_collectives)
+    began = time.monotonic()
+    try:
+        found = plan_within(graph, budget_bytes, reserve_bytes, recompute_collectives)
+    except InfeasibleError as error:
+        logs.infeasible(error, time.monotonic() - began)
+        raise
+    logs.planned(found, time.monotonic() - began)
+    return found
 
 
 def plan_within(graph, budget_bytes, reserve_bytes=0, recompute_collectives=False, effort_percent=100):
@@ -105,9 +123,13 @@ def plan_of(graph, budget_bytes, answer, file):
     )
 
 
+_GRANULES_BYTES = 6 * 2**20
+_GAPS = 256  # one byte of so many
+
+
 def allocator_share(budget_bytes):
     """What of a budget is left to the allocator: it takes memory in granules of 2 MiB and leaves gaps in them."""
-    return min(6 * 2**20 + budget_bytes // 256, budget_bytes // 2)
+    return min(_GRANULES_BYTES + budget_bytes // _GAPS, budget_bytes // 2)
 
 
 def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100):
@@ -151,7 +173,7 @@ def _load(path):
     graph, budget = Graph.from_text(text, path)
     _check_same_step(graph, said["captured"], path)
     rank = said["ranks"][0]
-    budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], _with_share(rank["peak_bytes"])), 0)
+    budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], with_share(rank["peak_bytes"])), 0)
     return dataclasses.replace(plan_of(graph, budget_bytes, said, content), reserve_bytes=reserve_bytes)
 
 
@@ -170,16 +192,22 @@ def _check_same_step(graph, captured, path):
 
 def _infeasible(graph, budget_bytes, reserve_bytes, answer):
     smallest = answer["ranks"][0]["smallest_budget_bytes"]
-    smallest = smallest and _with_share(smallest) + reserve_bytes
-    would_do = f"{format_bytes(smallest)} ({smallest} bytes) would do" if smallest else "no budget is known that would"
+    smallest = smallest and with_share(smallest) + reserve_bytes
+    would_do = f"{format_bytes(smallest)} would do: budget={smallest}" if smallest else "no budget is known that would"
     return InfeasibleError(
         f"{graph.name} does not fit {format_bytes(budget_bytes)}: no schedule peaks below "
-        f"{format_bytes(_with_share(answer['captured']['lower_bound_bytes']) + reserve_bytes)}, and {would_do}",
+        f"{format_bytes(with_share(answer['captured']['lower_bound_bytes']) + reserve_bytes)}, and {would_do}",
         smallest,
     )
 
 
-def _with_share(peak_bytes):
+def with_granules(step_bytes):
+    """A budget that leaves so much to the step, and all of its share to the allocator: of a step below a few MiB that is
+    more than with_share(), and what the allocator can work with."""
+    return (step_bytes + _GRANULES_BYTES) * _GAPS // (_GAPS - 1) + 1
+
+
+def with_share(peak_bytes):
     """The smallest budget that leaves so much to the step."""
     budget = peak_bytes
     while budget and budget - allocator_share(budget) < peak_bytes:

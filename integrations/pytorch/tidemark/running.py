@@ -23,7 +23,7 @@ import weakref
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from . import allocator, library
+from . import allocator, library, logs
 from .engine import check_device, make_batches, make_engine, make_steps, may_spill, serves_requests
 from .errors import SessionError, TidemarkError
 from .frames import OUTSIDE, ModuleFrames
@@ -98,6 +98,7 @@ class Session:
         self._host_memory = host_bytes and parse_bytes(host_bytes), copy_bytes_per_s
         self._record = "" if record is None else os.fspath(record)
         self._steps = None
+        self._tries = 0  # left, of recording a step
         self._hooks = None
         self._limit = None
         self._is_measured = False
@@ -140,6 +141,7 @@ class Session:
             undo.callback(self._take_measure)
             self._undo = undo.pop_all()
         _active = self
+        logs.began(self)
         return self
 
     def __exit__(self, *error):
@@ -157,6 +159,8 @@ class Session:
         finally:
             if _active is self:
                 _active = None
+        if self._pid == os.getpid():
+            logs.ended(self, self.counters, self._measured and self._measured["allocated_peak_bytes"])
 
     def _watch(self, undo):
         self._micro_batches, self._next_batch = self.plan.graph.micro_batches, 0
@@ -257,6 +261,16 @@ class Session:
         else:
             measured = self._measured
         return Report.of(self.plan, self.model, measured, self.counters, self.load_limits(), self.rungs(), self.replans, self.paths)
+
+    def picture(self, path=None, by="role", measured=None):
+        """See tidemark.picture()."""
+        from .picturing import picture
+
+        return picture(self, path, by=by, measured=measured)
+
+    def records_a_step(self):
+        """Whether it does now, or will at the next step's begin: see _learn()."""
+        return bool(self._tries)
 
     def __call__(self, function):
         """As a decorator: every call of the function is a session."""
