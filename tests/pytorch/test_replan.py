@@ -149,7 +149,7 @@ def test_the_plan_that_was_made_again_is_one_like_others(roomy_plan, tmp_path):
 
 @pytest.mark.parametrize("holds_loss", [True, False])
 def test_nothing_changes_by_a_bit_where_nothing_runs_in_chunks(plain_plan, holds_loss, monkeypatch):
-    monkeypatch.setattr(running, "LoadStep", lambda told, costly: LoadStep(told, 1))  # as if it had spilled
+    monkeypatch.setattr(running, "LoadStep", lambda told, *_: LoadStep(told, 1))  # as if it had spilled
     losses, parameters = unplanned(dropless.PlainExperts)
     driven = Driven(dropless.PlainExperts, holds_loss)
     with silent():
@@ -232,7 +232,7 @@ def test_an_error_is_said_once_and_training_goes_on(roomy_plan, monkeypatch):
     with pytest.warns(UserWarning) as seen:
         session = Driven(tidemark.DroplessExperts).run(40, plan=roomy_plan)
     assert [str(w.message) for w in seen] == [
-        "tidemark: planning for larger loads failed (no memory for the planner); the plan is kept"
+        "tidemark: planning again failed (no memory for the planner); the plan is kept"
     ]
     assert session.plan is roomy_plan and session.rungs()["chunks"] == 40
 

@@ -1,6 +1,6 @@
 """What the package does, in its log: logger "tidemark" and those below it, one for each module.
 
-INFO: what was captured and planned, where a session begins and ends, plans for larger loads that it takes up. WARNING:
+INFO: what was captured and planned, where a session begins and ends, other plans that it takes up. WARNING:
 what is not as asked for. Departures from a plan are Python warnings, as they are the loop's. Nothing is printed.
 """
 
@@ -42,8 +42,9 @@ def ended(session, done, peak_bytes):
     )
 
 
-def replanned(plan):
-    running.info("a plan for larger loads is followed from here on: %s", plan.summary())
+def replanned(plan, is_path):
+    what = "another path" if is_path else "larger loads"
+    running.info("a plan for %s is followed from here on: %s", what, plan.summary())
 
 
 def reported(session):

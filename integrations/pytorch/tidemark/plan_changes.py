@@ -95,7 +95,7 @@ class PlanChanges:
 
     def follow(self):
         """The one that was ready is followed from now on."""
-        logs.replanned(self._ready)
+        logs.replanned(self._ready, self._is_path)
         self._ready = None
         if self._is_path:
             self.paths_followed += 1

@@ -21,9 +21,9 @@ _EFFORT_PERCENT = 10  # training has the cores
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     plan: object = None  # planning.Plan; None: none of those wanted fits
-    graph: object = None  # of another path, which the plan is for
     too_many: dict = dataclasses.field(default_factory=dict)  # rows, by pattern, that do not fit: the least tried
     error: Exception | None = None
+    graph: object = None  # of another path, which the plan is for
 
 
 class Replanning:
