@@ -1,6 +1,7 @@
 """Stub libraries under the names of CANN's, so that torch_npu can be loaded where there is no CANN. They are no NPU.
 
     cann_stubs.py TORCH_NPU_DIRECTORY STAND_IN_LIBRARY FOLDER
+    cann_stubs.py --check TORCH_NPU_DIRECTORY LIBRARY    whether all that a library wants is there where it will be loaded
 
 What torch_npu's libraries want and nothing on this machine has is generated as functions that answer "not supported"; they say so
 once each on stderr where CANN_STUBS_SAY is set. The stand-in for ACL in tests/support/acl_stand_in, with acl_neighbours.cc beside it,
@@ -59,6 +60,19 @@ static void say(const char* name, int* said) {
 """
 
 
+def unresolved(torch_npu, library):
+    """What a library wants and neither those that it is linked to, nor torch_npu's and PyTorch's, nor Python have."""
+    python = pathlib.Path(sys.executable).resolve()
+    there = dynamic(python, "--defined-only")
+    listed = "".join(subprocess.run(["ldd", str(one)], capture_output=True, text=True).stdout for one in (library, python))
+    places = {pathlib.Path(place) for place in re.findall(r"(?:=> |^\s)(/\S+)", listed, re.M)}
+    for folder in (torch_npu / "lib", torch_npu.parent / "torch" / "lib"):
+        places |= set(folder.glob("*.so*"))
+    for place in places:
+        there |= dynamic(place, "--defined-only")
+    return sorted(dynamic(library, "--undefined-only") - there)
+
+
 def make(torch_npu, stand_in, folder):
     """Returns (names of libraries, names that the stand-in has, names that are stubs)."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,5 +107,7 @@ def make(torch_npu, stand_in, folder):
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--check":
+        sys.exit("".join(f"{sys.argv[3]}: nothing has {name}\n" for name in unresolved(*map(pathlib.Path, sys.argv[2:4]))) or 0)
     names, carried, stubs = make(*(pathlib.Path(argument) for argument in sys.argv[1:4]))
     print(f"stubs of CANN, no NPU: {', '.join(names)}; {len(carried)} functions by the stand-in for ACL, {len(stubs)} not supported")

@@ -354,6 +354,12 @@ Code aclrtCreateEvent(Event* event) {
   return create_event(event, kEventSync);
 }
 
+Code aclrtCreateEventWithFlag(Event* event, std::uint32_t flags) {
+  BEGIN("aclrtCreateEventWithFlag");
+  if (flags > 0x7F) return kRuntimeParameter;
+  return create_event(event, flags);
+}
+
 Code aclrtCreateEventExWithFlag(Event* event, std::uint32_t flags) {
   BEGIN("aclrtCreateEventExWithFlag");
   if (flags == 0 || flags > 0x7F) return kRuntimeParameter;

@@ -1,0 +1,53 @@
+"""How far torch_npu's wheel carries over stubs of CANN and the stand-in for ACL, without Tidemark. No NPU takes part."""
+
+import os
+import time
+
+import pytest
+import torch
+from stand_in_model import NUMBERS, S, same, train
+
+QUEUES = os.environ.get("TASK_QUEUE_ENABLE", "1") != "0"
+SLOW = int(os.environ.get("STAND_IN_LAUNCH_US", "0")) * 1e-6
+
+
+def test_it_is_a_stand_in():
+    assert torch.npu.is_available() and torch.npu.device_count() == 2
+    assert torch.npu.get_device_name(0) == "Ascend910B1"
+
+
+def test_launches_are_queued():
+    """Else nothing below shows anything."""
+    x, w = torch.rand(NUMBERS).to("npu"), torch.rand(NUMBERS).to("npu")
+    torch.npu.synchronize()
+    began = time.monotonic()
+    for _ in range(20):
+        x = S.scale(x, w)
+    called = time.monotonic() - began
+    torch.npu.synchronize()
+    assert (called < 10 * SLOW) == QUEUES and time.monotonic() - began > 20 * SLOW
+
+
+def test_streams_and_events_order_kernels(machine):
+    values, ones = torch.rand(NUMBERS), torch.ones(NUMBERS)
+    x, w = values.to("npu"), ones.to("npu")
+    side, done = torch.npu.Stream(), torch.npu.Event()
+    machine["delay_us"] = 5000
+    with torch.npu.stream(side):
+        y = S.scale(x, w)
+        done.record(side)
+    torch.npu.current_stream().wait_event(done)
+    z = S.scale(y, w)
+    assert torch.equal(z.cpu(), S.scale(S.scale(values, ones), ones))
+
+
+def test_a_model_of_the_stand_ins_kernels_trains_as_on_the_cpu(machine):
+    assert same(train("npu"), train("cpu"))
+
+
+def test_torch_npus_own_kernels_are_not_there(machine):
+    """What it does not carry: whatever CANN's libraries compute."""
+    x = torch.ones(4).to("npu")
+    assert x.cpu().tolist() == [1, 1, 1, 1]
+    with pytest.raises(RuntimeError):
+        (x + x).cpu()
