@@ -6,7 +6,9 @@ import os
 import pathlib
 
 import pytest
-import torch
+
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # torch_npu has no CANN until what follows is loaded
+import torch  # noqa: E402
 
 STUBS = pathlib.Path(os.environ["TORCH_NPU_STUBS"])
 
@@ -29,6 +31,7 @@ stand_in.stand_in_set.argtypes = [ctypes.c_char_p, ctypes.c_int64]
 if importlib.util.find_spec("tidemark") is not None:
     import tidemark
 
+    stand_in.aclInit(None)  # torch_npu asks for the current device before it does that, and the stand-in would refuse
     torch_npu.npu.memory.change_current_allocator(tidemark.allocator.npu())
 
 

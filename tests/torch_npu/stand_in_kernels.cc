@@ -62,25 +62,38 @@ float* out(const at::Tensor& tensor) {
   return tensor.mutable_data_ptr<float>();
 }
 
-/// y = x * w + 1/2
+/// y = x * w + 1/2, with w over and over
 at::Tensor scale(const at::Tensor& x, const at::Tensor& w) {
   at::Tensor y = at::empty_like(x);
   carry_out(
       "StandInScale",
-      [n = x.numel(), x = in(x), w = in(w), y = out(y)] {
-        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * w[i] + 0.5F;
+      [n = x.numel(), m = w.numel(), x = in(x), w = in(w), y = out(y)] {
+        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * w[i % m] + 0.5F;
       },
       {x, w, y});
   return y;
 }
 
-/// Product, for the gradients of both.
+/// For the gradient of x, with b over and over.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   at::Tensor y = at::empty_like(a);
   carry_out(
       "StandInProduct",
-      [n = a.numel(), a = in(a), b = in(b), y = out(y)] {
-        for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * b[i];
+      [n = a.numel(), m = b.numel(), a = in(a), b = in(b), y = out(y)] {
+        for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * b[i % m];
+      },
+      {a, b, y});
+  return y;
+}
+
+/// For the gradient of w.
+at::Tensor folded(const at::Tensor& a, const at::Tensor& b, const at::Tensor& like) {
+  at::Tensor y = at::empty_like(like);
+  carry_out(
+      "StandInFolded",
+      [n = a.numel(), m = like.numel(), a = in(a), b = in(b), y = out(y)] {
+        for (std::int64_t j = 0; j < m; ++j) y[j] = 0;
+        for (std::int64_t i = 0; i < n; ++i) y[i % m] += a[i] * b[i];
       },
       {a, b, y});
   return y;
@@ -129,6 +142,7 @@ template <class Library>
 void add_to(Library& library) {
   library.impl("scale", &scale);
   library.impl("product", &product);
+  library.impl("folded", &folded);
   library.impl("total", &total);
   library.impl("spread", &spread);
   library.impl("step_", &step_);
@@ -139,6 +153,7 @@ void add_to(Library& library) {
 TORCH_LIBRARY(stand_in, library) {
   library.def("scale(Tensor x, Tensor w) -> Tensor");
   library.def("product(Tensor a, Tensor b) -> Tensor");
+  library.def("folded(Tensor a, Tensor b, Tensor like) -> Tensor");
   library.def("total(Tensor x) -> Tensor");
   library.def("spread(Tensor gradient, Tensor like) -> Tensor");
   library.def("step_(Tensor(a!) w, Tensor gradient) -> ()");
