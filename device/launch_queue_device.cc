@@ -94,9 +94,10 @@ class LaunchQueueDevice final : public ForwardingDevice {
   const SubmitQueued submit_queued_;
   std::mutex mutex_;
   std::set<StreamHandle> own_;
-  const ForkHandlers at_fork_{ForkLevel::device, {.before_fork = [this] { mutex_.lock(); },
-                                                  .after_fork_in_parent = [this] { mutex_.unlock(); },
-                                                  .after_fork_in_child = [this] { mutex_.unlock(); }}};
+  const ForkHandlers at_fork_{ForkLevel::device,
+                              {.before_fork = [this] { mutex_.lock(); },
+                               .after_fork_in_parent = [this] { mutex_.unlock(); },
+                               .after_fork_in_child = [this] { mutex_.unlock(); }}};
 };
 
 }  // namespace

@@ -26,9 +26,9 @@
 
 namespace tidemark {
 
-/// Returns once all that the framework queued for the device before is on its streams: ok. no_resource: the calling thread
-/// must not wait for that (the framework's may be waiting for it); lost: the framework has failed. `why` says more.
-/// Any thread; must not throw.
+/// Returns once all that the framework queued for the device before is on its streams: ok. no_resource: the calling
+/// thread must not wait for that (the framework's may be waiting for it); lost: the framework has failed. `why` says
+/// more. Any thread; must not throw.
 using SubmitQueued = std::function<DeviceCode(std::string& why)>;
 
 /// Owns `device`. What `submit_queued` answers other than ok is the answer of the call, which then has done nothing.

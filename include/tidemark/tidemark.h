@@ -103,13 +103,12 @@ typedef uint64_t tidemark_address; /* on `sim` there is no memory behind it */
 typedef uint64_t tidemark_stream;  /* for cuda and ascend the vendor's handle; 0 is the default stream */
 typedef uint64_t tidemark_event;
 
-/* For frameworks that queue their launches (torch_npu's task queue): called before something is put on a stream that the
- * device did not create, or waited for there or for the whole device. Returns once all that the framework has queued for
- * device `ordinal` is on its streams.
- * LATER: this thread must not wait for that now; the call is NO_RESOURCE, or an allocation gets other memory or none.
- * FAILED, and whatever is none of these: the framework cannot go on; the call answers as for a device that is lost.
- * `why` takes a text of less than `why_bytes` bytes, empty as it is given, for both. Any thread, with locks of the device's
- * user held: it must call nothing of Tidemark. */
+/* For frameworks that queue their launches (torch_npu's task queue): called before something is put on a stream that
+ * the device did not create, or waited for there or for the whole device. Returns once all that the framework has
+ * queued for device `ordinal` is on its streams. LATER: this thread must not wait for that now; the call is
+ * NO_RESOURCE, or an allocation gets other memory or none. FAILED, and whatever is none of these: the framework cannot
+ * go on; the call answers as for a device that is lost. `why` takes a text of less than `why_bytes` bytes, empty as it
+ * is given, for both. Any thread, with locks of the device's user held: it must call nothing of Tidemark. */
 enum { TIDEMARK_SUBMITTED = 0, TIDEMARK_SUBMIT_LATER = 1, TIDEMARK_SUBMIT_FAILED = 2 };
 typedef int32_t (*tidemark_submit_queued)(void* user, int32_t ordinal, char* why, int64_t why_bytes);
 

@@ -1,6 +1,5 @@
 #include "integrations/c_api/open_device.h"
 
-#include <array>
 #include <utility>
 
 #include "device/ascend_device.h"
@@ -9,6 +8,7 @@
 #include "device/launch_queue_device.h"
 #include "device/null_device.h"
 #include "device/sim_device.h"
+#include "integrations/c_api/submit_queued.h"
 
 namespace tidemark::c_api {
 namespace {
@@ -55,26 +55,14 @@ Opened open_plain(std::string_view name, const tidemark_device_options& options)
 
 }  // namespace
 
-DeviceCode submit_through(tidemark_submit_queued submit_queued, void* user, std::int32_t ordinal, std::string& why) {
-  constexpr std::size_t kMostText = 2048;
-  std::array<char, kMostText> text{};
-  const std::int32_t answer = submit_queued(user, ordinal, text.data(), static_cast<std::int64_t>(text.size()));
-  if (answer == TIDEMARK_SUBMITTED) return DeviceCode::ok;
-  text.back() = '\0';
-  const bool is_later = answer == TIDEMARK_SUBMIT_LATER;
-  why = is_later ? "what the framework has queued cannot be waited for here" : "the framework cannot submit what it has queued";
-  if (text.front() != '\0') why.append(": ").append(text.data());
-  return is_later ? DeviceCode::no_resource : DeviceCode::lost;
-}
-
 Opened open_device(std::string_view name, const tidemark_device_options& options) {
   Opened opened = open_plain(name, options);
   if (!opened || options.submit_queued == nullptr) return opened;
-  return make_launch_queue_device(std::move(opened).value(), [submit_queued = options.submit_queued,
-                                                              user = options.submit_user,
-                                                              ordinal = options.ordinal](std::string& why) {
-    return submit_through(submit_queued, user, ordinal, why);
-  });
+  return make_launch_queue_device(
+      std::move(opened).value(),
+      [submit_queued = options.submit_queued, user = options.submit_user, ordinal = options.ordinal](std::string& why) {
+        return submit_through(submit_queued, user, ordinal, why);
+      });
 }
 
 }  // namespace tidemark::c_api

@@ -9,6 +9,7 @@
 
 #include "device/launch_queue_device.h"
 #include "integrations/c_api/open_device.h"
+#include "integrations/c_api/submit_queued.h"
 
 namespace tidemark::c_api {
 namespace {

@@ -11,8 +11,8 @@
 //   set_end_allocate_to_pool_fn, set_release_pool    void(int, c10_npu::MempoolId_t)
 // and the allocation itself, which throws: like PyTorch, torch_npu takes NULL for memory.
 //
-// What is noted on a stream here is noted in the order of the calls, not of torch_npu's queue of launches: the allocator
-// has the queue submitted before it records an event there (npu_queue.cc), or there is no queue.
+// What is noted on a stream here is noted in the order of the calls, not of torch_npu's queue of launches: the
+// allocator has the queue submitted before it records an event there (npu_queue.cc), or there is no queue.
 
 #include <tidemark/tidemark.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>

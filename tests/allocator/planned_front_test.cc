@@ -165,7 +165,8 @@ TEST_F(PlannedFrontTest, HoldsWhatOtherStreamsUseUntilTheyCanBeAskedForAnEvent) 
   EXPECT_FALSE(front_->is_empty());
   device.later = false;
   const int asked = device.asked;
-  const std::optional<Address> guest = front_->allocate_anywhere(kMiB, streams_[0]);  // now with an event, and waited for
+  const std::optional<Address> guest =
+      front_->allocate_anywhere(kMiB, streams_[0]);  // now with an event, and waited for
   ASSERT_TRUE(guest);
   EXPECT_EQ(device.asked, asked + 1);
   use(*guest, 0);

@@ -1,4 +1,5 @@
-// A framework that queues its launches, on the stand-in for ACL: what we put on its streams comes behind what it called before.
+// A framework that queues its launches, on the stand-in for ACL: what we put on its streams comes behind what it called
+// before.
 
 #include "device/launch_queue_device.h"
 

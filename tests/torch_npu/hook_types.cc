@@ -1,5 +1,5 @@
-// Compiled, never run: the shim's hooks have the types that torch_npu's own header gives them, to which its Module.cpp casts the
-// addresses it is given.
+// Compiled, never run: the shim's hooks have the types that torch_npu's own header gives them, to which its Module.cpp
+// casts the addresses it is given.
 
 #include <torch_npu/csrc/npu/NPUPluggableAllocator.h>
 

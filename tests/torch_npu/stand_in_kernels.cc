@@ -1,6 +1,6 @@
-// A few kernels for the stand-in for ACL, called as torch_npu's own are: through its queue of launches, by OpCommand::RunOpApiV2. The
-// same arithmetic is there for the CPU, to compare bits with. With STAND_IN_LAUNCH_US the queue's thread takes so long for each, so
-// that it is well behind the thread that calls them.
+// A few kernels for the stand-in for ACL, called as torch_npu's own are: through its queue of launches, by
+// OpCommand::RunOpApiV2. The same arithmetic is there for the CPU, to compare bits with. With STAND_IN_LAUNCH_US the
+// queue's thread takes so long for each, so that it is well behind the thread that calls them.
 
 #include <ATen/ATen.h>
 #include <torch/library.h>
@@ -65,71 +65,65 @@ float* out(const at::Tensor& tensor) {
 /// y = x * w + 1/2, with w over and over
 at::Tensor scale(const at::Tensor& x, const at::Tensor& w) {
   at::Tensor y = at::empty_like(x);
-  carry_out(
-      "StandInScale",
-      [n = x.numel(), m = w.numel(), x = in(x), w = in(w), y = out(y)] {
-        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * w[i % m] + 0.5F;
-      },
-      {x, w, y});
+  carry_out("StandInScale",
+            [n = x.numel(), m = w.numel(), x = in(x), w = in(w), y = out(y)] {
+              for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * w[i % m] + 0.5F;
+            },
+            {x, w, y});
   return y;
 }
 
 /// For the gradient of x, with b over and over.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
   at::Tensor y = at::empty_like(a);
-  carry_out(
-      "StandInProduct",
-      [n = a.numel(), m = b.numel(), a = in(a), b = in(b), y = out(y)] {
-        for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * b[i % m];
-      },
-      {a, b, y});
+  carry_out("StandInProduct",
+            [n = a.numel(), m = b.numel(), a = in(a), b = in(b), y = out(y)] {
+              for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] * b[i % m];
+            },
+            {a, b, y});
   return y;
 }
 
 /// For the gradient of w.
 at::Tensor folded(const at::Tensor& a, const at::Tensor& b, const at::Tensor& like) {
   at::Tensor y = at::empty_like(like);
-  carry_out(
-      "StandInFolded",
-      [n = a.numel(), m = like.numel(), a = in(a), b = in(b), y = out(y)] {
-        for (std::int64_t j = 0; j < m; ++j) y[j] = 0;
-        for (std::int64_t i = 0; i < n; ++i) y[i % m] += a[i] * b[i];
-      },
-      {a, b, y});
+  carry_out("StandInFolded",
+            [n = a.numel(), m = like.numel(), a = in(a), b = in(b), y = out(y)] {
+              for (std::int64_t j = 0; j < m; ++j) y[j] = 0;
+              for (std::int64_t i = 0; i < n; ++i) y[i % m] += a[i] * b[i];
+            },
+            {a, b, y});
   return y;
 }
 
 at::Tensor total(const at::Tensor& x) {
   at::Tensor y = at::empty({}, x.options());
-  carry_out(
-      "StandInTotal",
-      [n = x.numel(), x = in(x), y = out(y)] {
-        float sum = 0;
-        for (std::int64_t i = 0; i < n; ++i) sum += x[i] * 0x1p-12F;
-        *y = sum;
-      },
-      {x, y});
+  carry_out("StandInTotal",
+            [n = x.numel(), x = in(x), y = out(y)] {
+              float sum = 0;
+              for (std::int64_t i = 0; i < n; ++i) sum += x[i] * 0x1p-12F;
+              *y = sum;
+            },
+            {x, y});
   return y;
 }
 
 at::Tensor spread(const at::Tensor& gradient, const at::Tensor& like) {
   at::Tensor y = at::empty_like(like);
-  carry_out(
-      "StandInSpread",
-      [n = like.numel(), g = in(gradient), y = out(y)] {
-        for (std::int64_t i = 0; i < n; ++i) y[i] = *g * 0x1p-12F;
-      },
-      {gradient, y});
+  carry_out("StandInSpread",
+            [n = like.numel(), g = in(gradient), y = out(y)] {
+              for (std::int64_t i = 0; i < n; ++i) y[i] = *g * 0x1p-12F;
+            },
+            {gradient, y});
   return y;
 }
 
 void step_(const at::Tensor& w, const at::Tensor& gradient) {
-  carry_out(
-      "StandInStep",
-      [n = w.numel(), g = in(gradient), w = out(w)] {
-        for (std::int64_t i = 0; i < n; ++i) w[i] -= g[i] * 0.25F;
-      },
-      {w, gradient});
+  carry_out("StandInStep",
+            [n = w.numel(), g = in(gradient), w = out(w)] {
+              for (std::int64_t i = 0; i < n; ++i) w[i] -= g[i] * 0.25F;
+            },
+            {w, gradient});
 }
 
 /// Called well; the queue's thread finds that it cannot be launched.
