@@ -45,6 +45,7 @@ PlannedFront::~PlannedFront() {
 template <class Serve>
 std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, const Serve& serve) {
   if (stream != stream_ || bytes <= 0) return std::nullopt;
+  watch_unwatched();
   std::optional<Address> address;
   {
     const std::lock_guard lock(lock_);
@@ -83,9 +84,10 @@ bool PlannedFront::wait_for_oldest() {
   std::vector<EventHandle> behind;
   {
     const std::lock_guard lock(lock_);
-    const auto oldest = std::ranges::find(held_, false, &Held::is_waited_for);
+    const auto oldest =
+        std::ranges::find_if(held_, [](const Held& one) { return !one.is_taken && one.unwatched.empty(); });
     if (oldest == held_.end()) return false;
-    oldest->is_waited_for = true;
+    oldest->is_taken = true;
     address = oldest->address;
     behind = std::exchange(oldest->behind, {});
   }
@@ -105,50 +107,82 @@ bool PlannedFront::is_live(Address address) const {
 
 DeviceCode PlannedFront::free(Address address, const StreamHandle* last) {
   Bytes bytes = 0;
+  std::vector<StreamHandle> streams;
   {
     const std::lock_guard lock(lock_);
     if (!is_live(address)) return DeviceCode::invalid;
     bytes = arena_.requested_bytes(address);
-    std::vector<StreamHandle> streams;
     if (last != nullptr && *last != stream_) streams.push_back(*last);
     for (const auto& [used, stream] : uses_)
       if (used == address) streams.push_back(stream);
     std::erase_if(uses_, [&](const auto& use) { return use.first == address; });
-    std::vector<EventHandle> behind = record(streams);
-    if (behind.empty()) {
+    if (streams.empty()) {
       arena_.free(address);
     } else {
-      held_.push_back({.address = address, .behind = std::move(behind)});
+      held_.push_back({.address = address, .behind = {}, .unwatched = {}, .is_taken = true});
     }
   }
+  if (!streams.empty()) watch(address, std::move(streams));
   behind_.discount_part(bytes);
   return DeviceCode::ok;
 }
 
-std::vector<EventHandle> PlannedFront::record(std::span<const StreamHandle> streams) {
+std::vector<EventHandle> PlannedFront::record(std::vector<StreamHandle>& streams) {
   std::vector<EventHandle> events;
-  for (const StreamHandle stream : streams) {
+  std::erase_if(streams, [&](StreamHandle stream) {
     EventHandle event{};
     DeviceCode code = device_.create_event(event);
     if (code == DeviceCode::ok) {
-      events.push_back(event);
       code = device_.record_event(event, stream);
+      if (code == DeviceCode::ok) {
+        events.push_back(event);
+        return true;
+      }
+      static_cast<void>(device_.destroy_event(event));
     }
-    if (code != DeviceCode::ok) static_cast<void>(device_.synchronize_stream(stream));
-  }
+    return !is_recoverable(device_.synchronize_stream(stream));  // a device that is lost has ended what ran
+  });
   return events;
+}
+
+void PlannedFront::watch(Address address, std::vector<StreamHandle> streams) {
+  const std::vector<EventHandle> events = record(streams);
+  const std::lock_guard lock(lock_);
+  const auto held = std::ranges::find(held_, address, &Held::address);
+  held->behind.insert(held->behind.end(), events.begin(), events.end());
+  held->unwatched = std::move(streams);
+  if (!held->unwatched.empty()) has_unwatched_ = true;
+  held->is_taken = false;
+  if (!held->behind.empty() || !held->unwatched.empty()) return;
+  held_.erase(held);
+  arena_.free(address);
+}
+
+void PlannedFront::watch_unwatched() {
+  if (!has_unwatched_.exchange(false)) return;
+  std::vector<std::pair<Address, std::vector<StreamHandle>>> waiting;
+  {
+    const std::lock_guard lock(lock_);
+    for (Held& one : held_)
+      if (!one.is_taken && !one.unwatched.empty()) {
+        one.is_taken = true;
+        waiting.emplace_back(one.address, std::exchange(one.unwatched, {}));
+      }
+  }
+  for (auto& [address, streams] : waiting) watch(address, std::move(streams));
 }
 
 void PlannedFront::release_complete() {
   std::erase_if(held_, [&](Held& one) {
-    if (one.is_waited_for) return false;
+    if (one.is_taken) return false;
     std::erase_if(one.behind, [&](EventHandle event) {
       if (device_.query_event(event) == DeviceCode::not_ready) return false;
       static_cast<void>(device_.destroy_event(event));
       return true;
     });
-    if (one.behind.empty()) arena_.free(one.address);
-    return one.behind.empty();
+    const bool is_over = one.behind.empty() && one.unwatched.empty();
+    if (is_over) arena_.free(one.address);
+    return is_over;
   });
 }
 
@@ -201,6 +235,7 @@ bool PlannedFront::is_retired() const {
 }
 
 bool PlannedFront::is_empty() {
+  watch_unwatched();
   const std::lock_guard lock(lock_);
   release_complete();
   return arena_.counts().live_bytes == 0;

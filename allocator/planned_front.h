@@ -8,7 +8,7 @@
 // Order. Blocks are for work of one stream, the one that was planned for; who asks for another is not served. A block
 // that is freed serves that stream at once. One that other streams have used, or that is freed on another, is held
 // until an event of each is complete; the front looks when it is asked for something, and waits where nothing else
-// is left.
+// is left. Where a stream can be given no event and not be waited for now, that is tried again then.
 //
 // An end. retire() stops it from serving what is planned; it is done for when is_empty(), and must live until then. As
 // long as a block of it lives it serves where the allocator is at its end, and resume() has it serve the same plan
@@ -16,6 +16,7 @@
 //
 // Cost: PlannedArena's, one uncontended lock and two counters. Threads: any; who owns it keeps forks out of its calls.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -78,7 +79,8 @@ class PlannedFront {
   struct Held {
     Address address = 0;
     std::vector<EventHandle> behind;
-    bool is_waited_for = false;  ///< by a thread, which has its events
+    std::vector<StreamHandle> unwatched;  ///< that have no event yet
+    bool is_taken = false;                ///< by a thread, which waits for its events or records them
   };
 
   PlannedFront(Device& device, CachingAllocator& behind, std::span<const PlannedBlock> blocks, StreamHandle stream,
@@ -86,8 +88,13 @@ class PlannedFront {
   template <class Serve>
   [[nodiscard]] std::optional<Address> serve(Bytes bytes, StreamHandle stream, const Serve& serve);
   [[nodiscard]] bool is_live(Address address) const;
-  /// Events behind what those streams were given so far; the host waits where there are none to be had.
-  [[nodiscard]] std::vector<EventHandle> record(std::span<const StreamHandle> streams);
+  /// Events behind what those streams were given so far; the host waits where there are none to be had. Streams with
+  /// which neither can be done now are left in `streams`.
+  [[nodiscard]] std::vector<EventHandle> record(std::vector<StreamHandle>& streams);
+  /// Records them for the block at `address`, which is held and taken, and gives it back. Not under the lock, as the
+  /// device may wait for a framework's thread.
+  void watch(Address address, std::vector<StreamHandle> streams);
+  void watch_unwatched();
   void release_complete();
   /// On the host, for the block that was freed first; false: none is held. Not under the lock.
   [[nodiscard]] bool wait_for_oldest();
@@ -104,6 +111,7 @@ class PlannedFront {
   Requests expected_ = Requests::planned;
   std::vector<std::pair<Address, StreamHandle>> uses_;  ///< of live blocks, by other streams
   std::vector<Held> held_;
+  std::atomic<bool> has_unwatched_{false};  ///< some of held_ may have
 };
 
 }  // namespace tidemark::allocator

@@ -103,6 +103,15 @@ typedef uint64_t tidemark_address; /* on `sim` there is no memory behind it */
 typedef uint64_t tidemark_stream;  /* for cuda and ascend the vendor's handle; 0 is the default stream */
 typedef uint64_t tidemark_event;
 
+/* For frameworks that queue their launches (torch_npu's task queue): called before something is put on a stream that
+ * the device did not create, or waited for there or for the whole device. Returns once all that the framework has
+ * queued for device `ordinal` is on its streams. LATER: this thread must not wait for that now; the call is
+ * NO_RESOURCE, or an allocation gets other memory or none. FAILED, and whatever is none of these: the framework cannot
+ * go on; the call answers as for a device that is lost. `why` takes a text of less than `why_bytes` bytes, empty as it
+ * is given, for both. Any thread, with locks of the device's user held: it must call nothing of Tidemark. */
+enum { TIDEMARK_SUBMITTED = 0, TIDEMARK_SUBMIT_LATER = 1, TIDEMARK_SUBMIT_FAILED = 2 };
+typedef int32_t (*tidemark_submit_queued)(void* user, int32_t ordinal, char* why, int64_t why_bytes);
+
 typedef struct tidemark_device_options {
   size_t struct_size;
   int32_t ordinal;         /* cuda, ascend: which device, to 1023 */
@@ -114,6 +123,8 @@ typedef struct tidemark_device_options {
   int32_t copies_any_memory; /* host, not 0: a copy's device side may be any memory of the process, as a framework's
                                 that computes on the CPU */
   int32_t reserved;
+  tidemark_submit_queued submit_queued; /* NULL: nothing is queued */
+  void* submit_user;                    /* for submit_queued, which must work until the device is closed */
 } tidemark_device_options;
 
 /* `name`: "sim", "host", "cuda", "ascend" or "null". BAD_INPUT: no such name; INFEASIBLE: not on this machine.
@@ -800,6 +811,8 @@ TIDEMARK_API void tidemark_npu_reset(bool check_error) TIDEMARK_NOEXCEPT;
 #else
 TIDEMARK_API void tidemark_npu_reset(_Bool check_error);
 #endif
+/* Of the devices below these hooks, those that are open included, from now on. NULL: nothing is queued. */
+TIDEMARK_API void tidemark_npu_set_submit_queued(tidemark_submit_queued submit_queued, void* user) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void tidemark_npu_set_memory_fraction(double fraction, int device) TIDEMARK_NOEXCEPT;
 TIDEMARK_API void* tidemark_npu_base_alloc(void* pointer, size_t* size) TIDEMARK_NOEXCEPT;
 /* What torch_npu passes as a C++ object; integrations/npu_shim takes it apart and calls these. */

@@ -222,6 +222,9 @@ void tidemark_npu_init(int) noexcept {}
 void tidemark_npu_reset(bool) noexcept {
   empty_caches(npu_allocators());
 }
+void tidemark_npu_set_submit_queued(tidemark_submit_queued submit_queued, void* user) noexcept {
+  hook("set_submit_queued", [&] { npu_allocators().set_submit_queued(submit_queued, user); });
+}
 void tidemark_npu_set_memory_fraction(double fraction, int device) noexcept {
   set_fraction(npu_allocators(), fraction, device);
 }

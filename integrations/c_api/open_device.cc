@@ -1,10 +1,14 @@
 #include "integrations/c_api/open_device.h"
 
+#include <utility>
+
 #include "device/ascend_device.h"
 #include "device/cuda_device.h"
 #include "device/host_device.h"
+#include "device/launch_queue_device.h"
 #include "device/null_device.h"
 #include "device/sim_device.h"
+#include "integrations/c_api/submit_queued.h"
 
 namespace tidemark::c_api {
 namespace {
@@ -40,15 +44,25 @@ Opened open_ascend(const tidemark_device_options& o) {
   return open_ascend_device(options);
 }
 
-}  // namespace
-
-Opened open_device(std::string_view name, const tidemark_device_options& options) {
+Opened open_plain(std::string_view name, const tidemark_device_options& options) {
   if (name == "sim") return open_sim(options);
   if (name == "host") return open_host(options);
   if (name == "cuda") return open_cuda(options);
   if (name == "ascend") return open_ascend(options);
   if (name == "null") return open_null_device();
   return bad_input("no device '" + std::string(name) + "'; there are sim, host, cuda, ascend and null");
+}
+
+}  // namespace
+
+Opened open_device(std::string_view name, const tidemark_device_options& options) {
+  Opened opened = open_plain(name, options);
+  if (!opened || options.submit_queued == nullptr) return opened;
+  return make_launch_queue_device(
+      std::move(opened).value(),
+      [submit_queued = options.submit_queued, user = options.submit_user, ordinal = options.ordinal](std::string& why) {
+        return submit_through(submit_queued, user, ordinal, why);
+      });
 }
 
 }  // namespace tidemark::c_api

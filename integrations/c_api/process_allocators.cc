@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/launch_queue_device.h"
 #include "integrations/c_api/open_device.h"
+#include "integrations/c_api/submit_queued.h"
 
 namespace tidemark::c_api {
 namespace {
@@ -47,13 +49,14 @@ std::size_t wanted_trace_entries() {
 }
 
 /// torch_npu hands out streams without draining its queue of launches, so an event recorded on one from here may come
-/// before kernels that were submitted earlier.
+/// before kernels that were called earlier, unless the queue is submitted first.
 void warn_of_task_queue() {
   const char* setting = std::getenv("TASK_QUEUE_ENABLE");
   if (setting != nullptr && std::strcmp(setting, "0") == 0) return;
   log_warning(
       "torch_npu may queue launches (TASK_QUEUE_ENABLE is not 0): an event recorded by this allocator can come before "
-      "kernels submitted earlier, and memory used on several streams be reused too soon. Set TASK_QUEUE_ENABLE=0.");
+      "kernels called earlier, and memory used on several streams be reused too soon. Give "
+      "tidemark_npu_set_submit_queued() the function of integrations/npu_shim, or set TASK_QUEUE_ENABLE=0.");
 }
 
 }  // namespace
@@ -86,12 +89,25 @@ tidemark_allocator* ProcessAllocators::open_slot(int index) {
     log_error("allocator for device " + std::to_string(index) + ": " + device.error().message);
     return nullptr;
   }
-  if (std::strcmp(name, "ascend") == 0) warn_of_task_queue();
-  auto* made = new tidemark_allocator(std::shared_ptr<Device>(std::move(device).value()),
+  if (std::strcmp(name, "ascend") == 0 && submitting_.load() == nullptr) warn_of_task_queue();
+  auto* made = new tidemark_allocator(std::shared_ptr<Device>(below_launches(std::move(device).value(), index)),
                                       {.trace_entries = wanted_trace_entries(), .device_index = index});
   made->of_process = true;
   slots_[i].store(made, std::memory_order_release);
   return made;
+}
+
+void ProcessAllocators::set_submit_queued(tidemark_submit_queued submit_queued, void* user) {
+  submitting_ = submit_queued == nullptr ? nullptr : new Submitting{.submit_queued = submit_queued, .user = user};
+}
+
+/// Of a family that may have such a framework: CUDA's has none.
+std::unique_ptr<Device> ProcessAllocators::below_launches(std::unique_ptr<Device> device, int index) const {
+  if (this != &family_of_ascend) return device;
+  return make_launch_queue_device(std::move(device), [this, index](std::string& why) {
+    const Submitting* const now = submitting_.load();
+    return now == nullptr ? DeviceCode::ok : submit_through(now->submit_queued, now->user, index, why);
+  });
 }
 
 tidemark_allocator* ProcessAllocators::refuse_index(int index) {

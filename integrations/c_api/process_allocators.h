@@ -41,6 +41,9 @@ class ProcessAllocators {
   };
   [[nodiscard]] Block block_around(Address address) const;
 
+  /// The framework queues its launches, or, nullptr, does not. For devices that are open as well.
+  void set_submit_queued(tidemark_submit_queued submit_queued, void* user);
+
   template <class Body>
   void for_each(Body body) const {
     for (const auto& slot : slots_)
@@ -50,12 +53,18 @@ class ProcessAllocators {
  private:
   tidemark_allocator* open_slot(int index);
   tidemark_allocator* refuse_index(int index);
+  struct Submitting {
+    tidemark_submit_queued submit_queued = nullptr;
+    void* user = nullptr;
+  };
+  std::unique_ptr<Device> below_launches(std::unique_ptr<Device> device, int index) const;
 
   const char* device_name_;
   std::mutex mutex_;  // held while opening, and not by a fork: what is opened enters the list that the fork holds
   std::array<bool, kMostDevices> refused_{};
   std::atomic<bool> refused_an_index_{false};
   std::array<std::atomic<tidemark_allocator*>, kMostDevices> slots_{};
+  std::atomic<const Submitting*> submitting_{nullptr};  // what was set before stays: a call may be in it
   /// What a thread of the parent was opening is not open in the child, which has a new lock and opens its own.
   const ForkHandlers at_fork_{ForkLevel::group, {.after_fork_in_child = [this] { std::construct_at(&mutex_); }}};
 };

@@ -11,14 +11,14 @@
 //   set_end_allocate_to_pool_fn, set_release_pool    void(int, c10_npu::MempoolId_t)
 // and the allocation itself, which throws: like PyTorch, torch_npu takes NULL for memory.
 //
-// NPUStream::stream() drains torch_npu's queue of launches, so that what is noted on the stream here really follows the
-// kernels that use the block. The queue is also why TASK_QUEUE_ENABLE=0 is asked for: the allocator's own events do not
-// pass through here.
+// What is noted on a stream here is noted in the order of the calls, not of torch_npu's queue of launches: the
+// allocator has the queue submitted before it records an event there (npu_queue.cc), or there is no queue.
 
 #include <tidemark/tidemark.h>
 #include <torch_npu/csrc/core/npu/NPUCachingAllocator.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
 
+#include "integrations/pytorch/csrc/make_room.h"
 #include "integrations/pytorch/csrc/torch_hooks.h"
 
 #define TIDEMARK_SHIM_API __attribute__((visibility("default")))
@@ -43,11 +43,11 @@ void set(StatArray& stats, int64_t current, int64_t peak) {
 extern "C" {
 
 TIDEMARK_SHIM_API void tidemark_npu_shim_record_stream(void* pointer, c10_npu::NPUStream stream) {
-  tidemark_npu_record_stream(pointer, stream.stream());
+  tidemark_npu_record_stream(pointer, stream.stream(false));
 }
 
 TIDEMARK_SHIM_API void tidemark_npu_shim_erase_stream(void* pointer, c10_npu::NPUStream stream) {
-  tidemark_npu_erase_stream(pointer, stream.stream());
+  tidemark_npu_erase_stream(pointer, stream.stream(false));
 }
 
 // Always to be installed: without it torch_npu falls off the end of a function that returns a value.
@@ -68,9 +68,17 @@ TIDEMARK_SHIM_API DeviceStats tidemark_npu_shim_get_device_stats(c10::DeviceInde
 TIDEMARK_SHIM_API void* tidemark_npu_shim_malloc(std::size_t size, int device, void* stream) {
   void* pointer = nullptr;
   tidemark_error* error = nullptr;
-  const auto status = tidemark_npu_allocate(static_cast<ssize_t>(size), device, stream, &pointer, &error);
+  const auto status = tidemark_torch::allocate_with_room(
+      static_cast<std::int64_t>(size), device, &error, [&](tidemark_error** refusal) {
+        return tidemark_npu_allocate(static_cast<ssize_t>(size), device, stream, &pointer, refusal);
+      });
   tidemark_torch::throw_unless_ok(status, error);
   return pointer;
+}
+
+/// Of whom room is asked where memory runs out; nullptr: nobody.
+TIDEMARK_SHIM_API void tidemark_npu_shim_set_make_room(tidemark_torch::MakeRoom function) {
+  tidemark_torch::make_room() = function;
 }
 
 TIDEMARK_SHIM_API void tidemark_npu_shim_begin_allocate_to_pool(int device, MempoolId id,

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/forwarding_device.h"
 #include "device/sim_device.h"
 
 namespace tidemark::allocator {
@@ -133,6 +134,44 @@ TEST_F(PlannedFrontTest, WaitsForOtherStreamsThatUseABlock) {
   use(take(kMiB), 0);
   give_back(a);
   give_back(b);
+  EXPECT_TRUE(front_->is_empty());
+}
+
+/// Streams are neither given events nor waited for: the thread may not wait for the framework that queues for them.
+struct Unwatchable final : ForwardingDevice {
+  using ForwardingDevice::ForwardingDevice;
+  [[nodiscard]] DeviceCode record_event(EventHandle event, StreamHandle stream) override {
+    ++asked;
+    return later ? DeviceCode::no_resource : ForwardingDevice::record_event(event, stream);
+  }
+  [[nodiscard]] DeviceCode synchronize_stream(StreamHandle stream) override {
+    return later ? DeviceCode::no_resource : ForwardingDevice::synchronize_stream(stream);
+  }
+  bool later = false;
+  int asked = 0;
+};
+
+TEST_F(PlannedFrontTest, HoldsWhatOtherStreamsUseUntilTheyCanBeAskedForAnEvent) {
+  Unwatchable device(*device_);
+  ASSERT_EQ(PlannedFront::open(device, *allocator_, kThree, streams_[0], front_), DeviceCode::ok);
+  const Address a = take(kMiB);
+  use(a, 1);
+  ASSERT_EQ(front_->note_use(a, streams_[1]), DeviceCode::ok);
+  device.later = true;
+  give_back(a);
+  use(take(kMiB), 0);
+  EXPECT_FALSE(front_->allocate(kMiB, streams_[0])) << "the third block is the first one's place";
+  EXPECT_FALSE(front_->allocate_anywhere(2 * kMiB, streams_[0])) << "nobody waits for what has no event";
+  EXPECT_FALSE(front_->is_empty());
+  device.later = false;
+  const int asked = device.asked;
+  const std::optional<Address> guest =
+      front_->allocate_anywhere(kMiB, streams_[0]);  // now with an event, and waited for
+  ASSERT_TRUE(guest);
+  EXPECT_EQ(device.asked, asked + 1);
+  use(*guest, 0);
+  give_back(*guest);
+  give_back(a + kMiB);
   EXPECT_TRUE(front_->is_empty());
 }
 

@@ -66,6 +66,51 @@ static void test_devices(void) {
   tidemark_device_close(device);
 }
 
+/* A framework that queues its launches: how often it was asked to submit them, and what it answers. */
+struct Queue {
+  int asked;
+  int32_t ordinal;
+  int32_t answer;
+  const char* why;
+};
+
+static int32_t submit_queued(void* user, int32_t ordinal, char* why, int64_t why_bytes) {
+  struct Queue* queue = user;
+  ++queue->asked;
+  queue->ordinal = ordinal;
+  CHECK(why_bytes > 256 && why[0] == '\0');
+  if (queue->why != NULL) snprintf(why, (size_t)why_bytes, "%s", queue->why);
+  return queue->answer;
+}
+
+static void test_queued_launches(void) {
+  struct Queue queue = {0, -1, TIDEMARK_SUBMITTED, NULL};
+  tidemark_device_options options = {.struct_size = sizeof options, .ordinal = 3};
+  tidemark_device* device = NULL;
+  tidemark_stream stream;
+  int asked;
+  options.submit_queued = submit_queued;
+  options.submit_user = &queue;
+  CHECK_OK(tidemark_device_open("sim", &options, &device, error));
+  CHECK_OK(tidemark_device_create_stream(device, &stream, error));
+  CHECK(queue.asked == 0);
+  CHECK_OK(tidemark_device_synchronize(device, error));
+  CHECK(queue.asked == 1 && queue.ordinal == 3);
+  queue.answer = TIDEMARK_SUBMIT_LATER;
+  CHECK_REFUSED(TIDEMARK_STATUS_NO_RESOURCE, "cannot be waited for here", tidemark_device_synchronize(device, error));
+  queue.why = "a kernel failed";
+  queue.answer = TIDEMARK_SUBMIT_FAILED;
+  CHECK_REFUSED(TIDEMARK_STATUS_DEVICE_LOST, "the framework cannot submit what it has queued: a kernel failed",
+                tidemark_device_synchronize(device, error));
+  queue.answer = -7; /* no answer that there is */
+  CHECK_REFUSED(TIDEMARK_STATUS_DEVICE_LOST, "a kernel failed", tidemark_device_synchronize(device, error));
+  asked = queue.asked;
+  CHECK(asked >= 4);
+  CHECK_OK(tidemark_device_destroy_stream(device, stream, error)); /* the device's own */
+  CHECK(queue.asked == asked);
+  tidemark_device_close(device);
+}
+
 /* An older program has smaller structs, a newer one larger ones. */
 static void test_struct_sizes(void) {
   tidemark_device* device = NULL;
@@ -266,7 +311,8 @@ static void fuzz_sizes(const struct Shape* shapes, size_t count, const struct Co
 
 static void test_any_struct_size(void) {
   static const struct Shape kShapes[] = {
-      {"device_options", sizeof(tidemark_device_options), sizeof(tidemark_device_options), 0, take_device_options},
+      {"device_options", offsetof(tidemark_device_options, submit_queued), sizeof(tidemark_device_options), 0,
+       take_device_options},
       {"traits", sizeof(tidemark_device_traits), sizeof(tidemark_device_traits), 1, take_traits},
       {"allocator_options", sizeof(tidemark_allocator_options), sizeof(tidemark_allocator_options), 0,
        take_allocator_options},
@@ -901,6 +947,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   test_version_and_names();
   test_devices();
+  test_queued_launches();
   test_struct_sizes();
   test_number_limits();
   test_any_struct_size();

@@ -114,11 +114,39 @@ static void test_npu(void) {
   tidemark_npu_reset(true);
 }
 
+static int32_t count_submits(void* user, int32_t ordinal, char* why, int64_t why_bytes) {
+  (void)why;
+  (void)why_bytes;
+  CHECK(ordinal == 2);
+  ++*(int*)user;
+  return TIDEMARK_SUBMITTED;
+}
+
+/* Of devices that are open already, and of NPUs alone. */
+static void test_npu_queue(void) {
+  int asked = 0;
+  void* a = tidemark_npu_malloc(1 << 20, 2, NULL);
+  void* b = tidemark_cuda_malloc(1 << 20, 2, NULL);
+  tidemark_npu_set_submit_queued(count_submits, &asked);
+  tidemark_npu_record_stream(a, NULL);
+  tidemark_npu_free(a, 1 << 20, 2, NULL);
+  tidemark_cuda_free(b, 1 << 20, 2, NULL);
+  tidemark_cuda_reset();
+  CHECK(asked == 0); /* nothing was waited for */
+  CHECK(tidemark_npu_malloc((ssize_t)1 << 40, 2, NULL) == NULL);
+  CHECK(asked > 0); /* the device was, for what may come free */
+  tidemark_npu_set_submit_queued(NULL, NULL);
+  asked = 0;
+  CHECK(tidemark_npu_malloc((ssize_t)1 << 40, 2, NULL) == NULL);
+  CHECK(asked == 0);
+}
+
 int main(void) {
   test_bad_index();
   test_null_is_said_to_be_no_tensor();
   test_cuda();
   test_npu();
+  test_npu_queue();
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }

@@ -109,7 +109,7 @@ def test_an_accelerator_is_not_modelled_as_a_processor():
     assert default_rates("npu").bytes_per_s > 100 * default_rates("cpu").bytes_per_s
 
 
-def test_an_npu_whose_launches_are_queued_is_refused(monkeypatch):
+def test_an_npu_whose_launches_are_queued_is_refused_without_the_shim(monkeypatch):
     monkeypatch.setattr(torch, "npu", types.SimpleNamespace(current_device=lambda: 0), raising=False)
     device = types.SimpleNamespace(type="npu", index=0)
     for setting in ("1", "2", ""):
@@ -117,4 +117,7 @@ def test_an_npu_whose_launches_are_queued_is_refused(monkeypatch):
         with pytest.raises(tidemark.SessionError, match="set TASK_QUEUE_ENABLE=0"):
             engine.check_device(device)
     monkeypatch.setenv("TASK_QUEUE_ENABLE", "0")
+    engine.check_device(device)
+    monkeypatch.setenv("TASK_QUEUE_ENABLE", "1")
+    monkeypatch.setattr(engine.library, "npu_shim", lambda: object())  # which keeps the order of the queue
     engine.check_device(device)

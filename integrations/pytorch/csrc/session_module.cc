@@ -111,10 +111,11 @@ PYBIND11_MODULE(tidemark_session, module) {
       .def(py::init([](const py::bytes& plan_file, const std::string& device, const std::vector<int>& part_of_op,
                        std::int64_t host_bytes, std::int64_t copy_bytes_per_s, py::object raw_stream,
                        const std::string& record, std::uintptr_t allocator, const std::vector<RequestRow>& requests,
-                       const std::vector<int>& may_spill) {
+                       const std::vector<int>& may_spill, std::uintptr_t submit_queued) {
         return std::make_shared<SessionSteps>(plan_file, c10::Device(device), part_of_op, host_bytes, copy_bytes_per_s,
                                               std::move(raw_stream), record,
-                                              reinterpret_cast<tidemark_allocator*>(allocator), requests, may_spill);
+                                              reinterpret_cast<tidemark_allocator*>(allocator), requests, may_spill,
+                                              reinterpret_cast<tidemark_submit_queued>(submit_queued));
       }))
       .def("is_managed", &SessionSteps::is_managed)
       .def("is_rebuilt", &SessionSteps::is_rebuilt)

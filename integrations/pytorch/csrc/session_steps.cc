@@ -89,7 +89,8 @@ c10::Storage SavedHandle::use(bool again) const {
 SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
                            std::int64_t host_bytes, std::int64_t copy_bytes_per_s, py::object raw_stream,
                            const std::string& record, tidemark_allocator* allocator,
-                           const std::vector<RequestRow>& requests, const std::vector<int>& may_spill)
+                           const std::vector<RequestRow>& requests, const std::vector<int>& may_spill,
+                           tidemark_submit_queued submit_queued)
     : device_(device), raw_stream_(std::move(raw_stream)) {
   tidemark_error* error = nullptr;
   tidemark_plan* plan = nullptr;
@@ -98,6 +99,7 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
   device_options.d2h_bytes_per_s = device_options.h2d_bytes_per_s = copy_bytes_per_s;
   device_options.copies_any_memory = 1;
   device_options.ordinal = device.has_index() ? device.index() : 0;
+  device_options.submit_queued = submit_queued;
   tidemark_device* opened = nullptr;
   if (tidemark_device_open(device_name(device), &device_options, &opened, &error) != TIDEMARK_STATUS_OK)
     throw_error(error);

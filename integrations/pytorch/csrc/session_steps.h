@@ -73,11 +73,12 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   /// `raw_stream(device index)` is the vendor's handle of the current stream; None on a CPU. `record`: path of a file
   /// for the session's log; empty: none. Throws Error.
   /// `allocator`: that which serves the device, or nullptr; `requests`: what is asked of it. `may_spill`: as in
-  /// tidemark_session_options.
+  /// tidemark_session_options. `submit_queued`: as in tidemark_device_options, of a framework that queues its launches,
+  /// or nullptr.
   SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
                std::int64_t host_bytes, std::int64_t copy_bytes_per_s, pybind11::object raw_stream,
                const std::string& record, tidemark_allocator* allocator, const std::vector<RequestRow>& requests,
-               const std::vector<int>& may_spill);
+               const std::vector<int>& may_spill, tidemark_submit_queued submit_queued);
   ~SessionSteps();
   SessionSteps(const SessionSteps&) = delete;
   SessionSteps& operator=(const SessionSteps&) = delete;

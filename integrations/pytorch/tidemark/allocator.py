@@ -36,7 +36,7 @@ def install(limit_bytes=0):
     if not handle:
         raise TidemarkError(f"the CPU allocator cannot be installed: {reason.value.decode()}")
     _handle = ctypes.c_void_p(handle)
-    library.engine().count_phases(_address(library.extension(), "tidemark_torch_set_phase"))
+    library.engine().count_phases(library.address(library.extension(), "tidemark_torch_set_phase"))
 
 
 def remove():
@@ -197,7 +197,7 @@ def cuda():
     hooks = pluggable.allocator()
     _set_hooks(hooks, "cuda", ("init", "reset", "memory_fraction", "base_alloc", "record_stream"))
     for setter, function in _POOL_SETTERS.items():
-        getattr(hooks, setter)(_address(library.extension(), f"tidemark_torch_cuda_{function}"))
+        getattr(hooks, setter)(library.address(library.extension(), f"tidemark_torch_cuda_{function}"))
     _family = "cuda"
     logging.getLogger("tidemark").warning(_REFUSED)
     return pluggable
@@ -217,6 +217,19 @@ def npu():
 
     global _family
     _family = "npu"
+    shim = library.npu_shim()
+    if shim is None:
+        return _npu_without_shim(torch_npu)
+    pluggable = torch_npu.npu.memory.NPUPluggableAllocator(shim._name, "tidemark_npu_shim_malloc", "tidemark_npu_free")
+    hooks = pluggable.allocator()
+    _set_hooks(hooks, "npu", ("init", "reset", "memory_fraction", "base_alloc"))
+    for setter, function in _NPU_SETTERS.items():
+        getattr(hooks, setter)(library.address(shim, f"tidemark_npu_shim_{function}"))
+    library.core().tidemark_npu_set_submit_queued(ctypes.c_void_p(library.address(shim, _SUBMIT)), None)
+    return pluggable
+
+
+def _npu_without_shim(torch_npu):
     path = library.core()._name
     pluggable = torch_npu.npu.memory.NPUPluggableAllocator(path, "tidemark_npu_malloc", "tidemark_npu_free")
     _set_hooks(pluggable.allocator(), "npu", ("init", "reset", "memory_fraction", "base_alloc"))
@@ -243,14 +256,20 @@ _POOL_SETTERS = {
 }
 
 
-def _address(of, function):
-    return ctypes.cast(getattr(of, function), ctypes.c_void_p).value
+_SUBMIT = "tidemark_npu_shim_submit_for_allocator"
+_NPU_SETTERS = {
+    "set_record_stream_fn": "record_stream",
+    "set_erase_stream_fn": "erase_stream",
+    "set_get_device_stats_fn": "get_device_stats",
+    "set_reset_peak_status_fn": "reset_peak_status",
+    **_POOL_SETTERS,
+}
 
 
 def _set_hooks(allocator, family, names):
     for name in names:
         setter, function = _SETTERS[name]
-        getattr(allocator, setter)(_address(library.core(), f"tidemark_{family}_{function}"))
+        getattr(allocator, setter)(library.address(library.core(), f"tidemark_{family}_{function}"))
 
 
 def _place(device):

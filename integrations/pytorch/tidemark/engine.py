@@ -20,10 +20,11 @@ def check_device(device):
         return
     if device.type not in ("cuda", "npu"):
         raise SessionError(f"a session runs on cpu, cuda and npu, and the model is on {device.type!r}")
-    if device.type == "npu" and os.environ.get("TASK_QUEUE_ENABLE") != "0":
+    if device.type == "npu" and os.environ.get("TASK_QUEUE_ENABLE") != "0" and library.npu_shim() is None:
         raise SessionError(
             "torch_npu may queue launches, and a session's copies would come before kernels that were called earlier; "
-            "set TASK_QUEUE_ENABLE=0 before torch_npu is imported"
+            "install tidemark where torch_npu is, so that libtidemark_npu_shim.so is built (integrations/npu_shim), or set "
+            "TASK_QUEUE_ENABLE=0 before torch_npu is imported"
         )
     current = getattr(torch, device.type).current_device()
     if device.index is not None and device.index != current:
@@ -49,6 +50,7 @@ def make_steps(plan, device, host_bytes, copy_bytes_per_s, record):
         serves.value if serves else 0,
         _requests(graph) if serves else [],
         sorted(graph.swappable()) if may_spill(plan) else [],
+        _submit_queued(graph.device),
     )
 
 
@@ -86,8 +88,17 @@ def _raw_stream(device):
     """The vendor's handle of the current stream, by device index; a CPU has none."""
     if device == "cpu":
         return None
-    home = torch._C if device == "cuda" else importlib.import_module(f"torch_{device}")._C
-    return getattr(home, f"_{device}_getCurrentRawStream")
+    if device == "cuda":
+        return torch._C._cuda_getCurrentRawStream
+    home = importlib.import_module("torch_npu")._C
+    at_once = getattr(home, "_npu_getCurrentRawStreamNoWait", None)  # what is queued is submitted where that matters
+    return at_once or home._npu_getCurrentRawStream
+
+
+def _submit_queued(device):
+    """Address of the function that submits what the framework has queued; 0: it queues nothing."""
+    shim = library.npu_shim() if device == "npu" else None
+    return 0 if shim is None else library.address(shim, "tidemark_npu_shim_submit_queued")
 
 
 def make_engine(plan, steps, on_departure, counters):

@@ -14,6 +14,7 @@ from .errors import InfeasibleError, TidemarkError
 ABI_VERSION = 5
 _INFEASIBLE = 3
 _OUT_OF_MEMORY = 4
+_NPU_SHIM = "libtidemark_npu_shim.so"
 
 
 def _directories():
@@ -101,6 +102,19 @@ def extension():
     library.tidemark_torch_add_owner.restype = ctypes.c_uint32
     library.tidemark_torch_add_owner.argtypes = [ctypes.c_char_p]
     return library
+
+
+@functools.cache
+def npu_shim():
+    """What torch_npu's plug-in and its queue of launches need in C++, of integrations/npu_shim; None where it was not
+    built. torch_npu is imported already."""
+    core()
+    directory = next((d for d in _directories() if (d / _NPU_SHIM).exists()), None)
+    return None if directory is None else ctypes.CDLL(str(directory / _NPU_SHIM))
+
+
+def address(of, function):
+    return ctypes.cast(getattr(of, function), ctypes.c_void_p).value
 
 
 @functools.cache

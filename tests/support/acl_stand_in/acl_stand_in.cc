@@ -159,6 +159,7 @@ const char* aclGetRecentErrMsg() {
 }
 
 const char* aclrtGetSocName() {
+  if (machine().get("chip") == 9101) return "Ascend910B1";  // for who knows chips by name
   return machine().get("chip") == 950 ? "Ascend950 stand-in (host memory, no NPU)"
                                       : "Ascend910B stand-in (host memory, no NPU)";
 }
@@ -171,8 +172,9 @@ Code aclsysGetCANNVersion(int package, PackageVersion* version) {
   return kSuccess;
 }
 
+/// Answers before aclInit as well: torch_npu asks then.
 Code aclrtGetDeviceCount(std::uint32_t* count) {
-  BEGIN("aclrtGetDeviceCount", false);
+  if (const int code = machine().injected("aclrtGetDeviceCount")) return code;
   *count = kDevices;
   return kSuccess;
 }
@@ -182,6 +184,12 @@ Code aclrtSetDevice(std::int32_t device) {
   if (device < 0 || device >= static_cast<std::int32_t>(kDevices)) return kInvalidDevice;
   current = &state().contexts[device];
   current->open = true;
+  return kSuccess;
+}
+
+Code aclrtGetDevice(std::int32_t* device) {
+  BEGIN("aclrtGetDevice");
+  *device = static_cast<std::int32_t>(current - state().contexts);
   return kSuccess;
 }
 
@@ -344,6 +352,12 @@ Code aclrtStreamWaitEvent(Stream stream, Event event) {
 Code aclrtCreateEvent(Event* event) {
   BEGIN("aclrtCreateEvent");
   return create_event(event, kEventSync);
+}
+
+Code aclrtCreateEventWithFlag(Event* event, std::uint32_t flags) {
+  BEGIN("aclrtCreateEventWithFlag");
+  if (flags > 0x7F) return kRuntimeParameter;
+  return create_event(event, flags);
 }
 
 Code aclrtCreateEventExWithFlag(Event* event, std::uint32_t flags) {

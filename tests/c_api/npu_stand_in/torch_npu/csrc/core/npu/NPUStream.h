@@ -12,6 +12,7 @@ class NPUStream {
  public:
   explicit NPUStream(void* stream) : stream_(stream) {}
   [[nodiscard]] void* stream() const { return stream_; }
+  [[nodiscard]] void* stream(bool /*need_empty*/) const { return stream_; }
 
  private:
   void* stream_;

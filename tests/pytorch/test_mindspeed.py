@@ -1,0 +1,227 @@
+"""The MindSpeed feature, `--tidemark-plan FILE`. MindSpeed and Megatron-LM are small stand-ins here, with the interface that their
+sources have: MindSpeedFeature of mindspeed/features_manager/feature.py, FEATURES_LIST and the calls over it of
+mindspeed/features_manager/features_manager.py, register_patch() and what the name of a patch means of mindspeed/patch_utils.py
+(github.com/Ascend/MindSpeed), and train() of megatron/training/training.py (github.com/NVIDIA/Megatron-LM). The sessions are real."""
+
+import argparse
+import importlib
+import os
+import pathlib
+import sys
+import types
+
+import pytest
+import tidemark
+import torch
+from random_plans import random_plan
+
+from models import transformer
+
+HOME = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "mindspeed"
+
+
+class Feature:
+    def __init__(self, feature_name, optimization_level=2):
+        self.feature_name = feature_name.strip().replace("-", "_")
+        self.optimization_level = optimization_level
+
+    def register_args(self, parser):
+        pass
+
+    def validate_args(self, args):
+        pass
+
+    def register_patches(self, patch_manager, args):
+        raise NotImplementedError
+
+
+class PatchManager:
+    """A function whose name ends in `wrapper` is put around the patched one; any other stands in its place."""
+
+    def __init__(self):
+        self.patches = []
+
+    def register_patch(self, name, new=None, force_patch=False, create_dummy=False):
+        self.patches.append((name, new))
+
+    def apply_patches(self):
+        for name, new in self.patches:
+            module, _, function = name.rpartition(".")
+            module = sys.modules[module]
+            wraps = new.__name__.endswith(("wrapper", "decorator"))
+            setattr(module, function, new(getattr(module, function)) if wraps else new)
+
+
+class Job:
+    """A MindSpeed job on this command line, to the point where training begins."""
+
+    def __init__(self, feature_module, megatron, *argv):
+        self.manager = types.SimpleNamespace(FEATURES_LIST=[])
+        self.patches = PatchManager()
+        self.megatron = megatron
+        feature_module.register(self.manager)
+        feature_module.register(self.manager)
+        assert len(self.manager.FEATURES_LIST) == 1
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--swap-attention", action="store_true")
+        parser.add_argument("--virtual-pipeline-model-parallel-size", type=int)
+        for feature in self.manager.FEATURES_LIST:
+            feature.register_args(parser)
+        self.args = parser.parse_args(argv)
+        self.args.rank = 3
+        megatron["megatron.training"].get_args = lambda: self.args
+        for feature in self.manager.FEATURES_LIST:
+            feature.validate_args(self.args)
+        for feature in self.manager.FEATURES_LIST:
+            feature.register_patches(self.patches, self.args)
+        self.patches.apply_patches()
+
+    def train(self, model, *args):
+        return self.megatron["megatron.training.training"].train(_forward_step, model, *args)
+
+
+class Wrapped(torch.nn.Module):
+    """As Float16Module and DistributedDataParallel of Megatron."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args):
+        return self.module(*args)
+
+
+def _forward_step(iterator, model):
+    inputs, loss_fn = next(iterator)
+    return loss_fn(model(*inputs))
+
+
+def _train(forward_step_func, model, optimizer, iterator, steps):
+    seen = []
+    for _ in range(steps):
+        loss = forward_step_func(iterator, model[0])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        seen.append(loss.item())
+    return seen
+
+
+@pytest.fixture
+def megatron(monkeypatch):
+    modules = {
+        name: types.ModuleType(name)
+        for name in (
+            "mindspeed",
+            "mindspeed.features_manager",
+            "mindspeed.features_manager.feature",
+            "megatron",
+            "megatron.core",
+            "megatron.training",
+            "megatron.training.training",
+        )
+    }
+    modules["mindspeed.features_manager.feature"].MindSpeedFeature = Feature
+    modules["megatron.training.training"].train = _train
+    modules["megatron.core"].parallel_state = types.SimpleNamespace(get_pipeline_model_parallel_rank=lambda: 1)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return modules
+
+
+@pytest.fixture
+def feature(megatron, monkeypatch):
+    monkeypatch.syspath_prepend(str(HOME))
+    monkeypatch.delitem(sys.modules, "tidemark_mindspeed", raising=False)
+    yield importlib.import_module("tidemark_mindspeed")
+    sys.modules.pop("tidemark_mindspeed", None)
+
+
+def _parts():
+    model, inputs, loss_fn = transformer()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    return model, optimizer, inputs, loss_fn
+
+
+@pytest.fixture(scope="module")
+def plan():
+    model, optimizer, inputs, loss_fn = _parts()
+    graph = tidemark.capture(model, inputs, loss_fn, optimizer=optimizer)
+    return random_plan(graph, 1, share=0.9)
+
+
+@pytest.fixture
+def plan_of(tmp_path, plan):
+    def save(name):
+        plan.save(tmp_path / name)
+        return str(tmp_path / name)
+
+    return save
+
+
+def _run(job, wrap=lambda model: [Wrapped(Wrapped(model))]):
+    torch.manual_seed(5)
+    model, optimizer, inputs, loss_fn = _parts()
+    torch.manual_seed(6)
+    return job.train(wrap(model), optimizer, iter([(inputs, loss_fn)] * 3), 3)
+
+
+def _sessions(monkeypatch):
+    made = []
+    begin = tidemark.session
+
+    def session(*args, **kwargs):
+        made.append(begin(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(tidemark, "session", session)
+    return made
+
+
+def test_a_job_trains_by_its_plan_with_the_same_losses(feature, megatron, plan_of, monkeypatch):
+    name = "plan-{rank}-of-stage-{stage}.json"
+    path = plan_of(name.format(rank=3, stage=1))
+    reference = _run(Job(feature, megatron))
+    made = _sessions(monkeypatch)
+    assert _run(Job(feature, megatron, "--tidemark-plan", os.path.join(os.path.dirname(path), name))) == reference
+    (session,) = made
+    assert session.counters.recomputed > 0 and session.counters.micro_batches == 3 and session.counters.off_plan == 0
+
+
+def test_a_job_without_a_plan_is_left_alone(feature, megatron, monkeypatch):
+    made = _sessions(monkeypatch)
+    job = Job(feature, megatron)
+    assert job.patches.patches == [] and len(_run(job)) == 3 and made == []
+
+
+def _refusal(capsys, body):
+    with pytest.raises(SystemExit) as refused:
+        body()
+    said = capsys.readouterr().err
+    assert refused.value.code == 2 and said.count("\n") == 1 and ": error: --tidemark-plan: " in said
+    return said
+
+
+def test_what_is_wrong_is_refused_in_one_line_before_training(feature, megatron, plan_of, tmp_path, capsys):
+    path = plan_of("plan.json")
+    (tmp_path / "none.json").write_text('{"format": 1,\n')
+
+    def said(*argv):
+        return _refusal(capsys, lambda: Job(feature, megatron, *argv))
+
+    assert "no.json: cannot read: No such file" in said("--tidemark-plan", str(tmp_path / "no.json"))
+    assert "none.json" in said("--tidemark-plan", str(tmp_path / "none.json"))
+    assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{host}.json")
+    assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{.json")
+    assert "--swap-attention" in said("--tidemark-plan", path, "--swap-attention")
+    assert "virtual pipeline" in said("--tidemark-plan", path, "--virtual-pipeline-model-parallel-size", "2")
+
+
+def test_a_model_that_the_plan_is_not_for_is_refused(feature, megatron, plan_of, capsys):
+    job = Job(feature, megatron, "--tidemark-plan", plan_of("plan.json"))
+    other = [torch.nn.Linear(3, 3)]
+    assert "the parameters of this Linear are others" in _refusal(capsys, lambda: _run(job, lambda model: other))
+    assert "2 model chunks" in _refusal(capsys, lambda: _run(job, lambda model: [model, model]))
+    assert tidemark.running._active is None  # no session was left behind
+    stage = Job(feature, megatron, "--tidemark-plan", "/no/plan-{stage}.json")
+    assert "/no/plan-1.json: cannot read: No such file" in _refusal(capsys, lambda: _run(stage))
