@@ -25,7 +25,6 @@ from .running import Session
 from .sizes import format_bytes, parse_bytes
 from .wrappers import forward_within, inner_model, inner_optimizer, within
 
-_CAPTURE = {"measured": True}  # how a step is captured where the caller does not say
 
 
 def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, autocast=None, **capturing):
@@ -42,7 +41,8 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
               the model, the optimizer's state and the batch. A share is of what the step takes alone.
     autocast  what the loop has around forward and loss, torch.autocast("cuda", torch.bfloat16) say, or a function that
               makes it.
-    capturing further arguments of tidemark.capture().
+    capturing further arguments of tidemark.capture(). Without `bounds`, `rates` or `measured` the step is recorded: it runs
+              once on the batch.
 
     Raises CaptureError, InfeasibleError with the smallest budget that would do, and BadValueError.
     """
@@ -51,9 +51,15 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
     _check(model, batch, optimizer)
     _serve(model)
     with forward_within(model, autocast):
-        graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, **(_CAPTURE | capturing))
+        graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, **_how(capturing))
     reserve_bytes = held_elsewhere(model, optimizer, batch) if reserve is None else reserve and parse_bytes(reserve)
     return Session(plan(graph, budget_bytes(budget, graph, reserve_bytes), reserve=reserve_bytes), model)
+
+
+def _how(capturing):
+    """The step is recorded unless what is asked for is of a capture on fake tensors."""
+    on_fakes = capturing.keys() & {"bounds", "rates", "measured"}
+    return {"measured" if on_fakes else "recorded": True} | capturing
 
 
 def _serve(model):
