@@ -43,6 +43,7 @@ from .part_states import PartStates
 from .picturing import Picture, picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
+from .recording import record
 from .running import micro_batch, report, session
 from .step_levels import MeasuredStep, measured_step
 
@@ -84,6 +85,7 @@ __all__ = [
     "micro_batch",
     "picture",
     "plan",
+    "record",
     "pool",
     "release",
     "report",

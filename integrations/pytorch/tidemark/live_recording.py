@@ -7,9 +7,10 @@ the next forward, as evaluation, is none of the step's.
 Thread rule: that of the session.
 """
 
+import contextlib
+
 import torch
 
-from . import allocator
 from .captured_step import know_residents
 from .frames import Frame
 from .grouping import build_graph
@@ -40,18 +41,20 @@ class LiveRecording:
     def begin_forward(self):
         self._resume("forward")
 
-    def begin_backward(self, roots):
-        """`roots`: what is differentiated."""
+    @contextlib.contextmanager
+    def backward(self, args, kwargs):
+        """Around torch.autograd.backward() or grad(), which has these arguments. Gradients may be clipped, and the like,
+        until the optimizer steps."""
         self._resume("backward")
-        for root in roots:
+        for root in _roots(args, kwargs):
             self._recorder.node_ends.watch(root.grad_fn)
-
-    def end_backward(self):
-        """Gradients may be clipped, and the like, until the optimizer steps."""
-        self._recorder.phase = "optimizer"
-        for path, parameter in self._model.named_parameters():
-            if parameter.grad is not None:
-                self._recorder.log.mark_role(parameter.grad, "gradient", f"{path}.grad")
+        try:
+            yield
+        finally:
+            self._recorder.phase = "optimizer"
+            for path, parameter in self._model.named_parameters():
+                if parameter.grad is not None:
+                    self._recorder.log.mark_role(parameter.grad, "gradient", f"{path}.grad")
 
     def begin_optimizer(self, optimizer):
         know_residents(self._recorder.log, torch.nn.Module(), (), optimizer)
@@ -68,20 +71,24 @@ class LiveRecording:
         pop_saved_tensors_hooks()
         self._frames.follow(self._before)
 
-    def graph(self, like):
-        """The step, with what `like`, a Graph of the same loop, says of it. None: it is not one of those that follow, as
-        it made an optimizer's state, or had no backward. To be asked for once, behind close()."""
+    def end(self):
+        """The step is over: what is there now outlives it."""
+        self._recorder.log.bury()
+
+    def has_made_state(self):
+        """Whether an optimizer made its state, so that the step is not like those that follow. To be asked behind end()."""
         log = self._recorder.log
-        log.bury()
-        makes_state = any(s.born >= 0 and s.died is None and log.calls[s.born].phase == "optimizer" for s in log.storages)
-        if (self._makes_state and makes_state) or not any(call.phase == "backward" for call in log.calls):
+        made = (s for s in log.storages if s.born >= 0 and s.died is None)
+        return self._makes_state and any(log.calls[s.born].phase == "optimizer" for s in made)
+
+    def graph(self, name, device, micro_batches):
+        """A Graph of the step, or None: it had no backward. To be asked for once, behind end()."""
+        log = self._recorder.log
+        if not any(call.phase == "backward" for call in log.calls):
             return None
         self._recorder.settle_costs()
         put_in_place(log)
-        graph = build_graph(log, like.name, fingerprint(self._model), like.device, like.micro_batches)
-        graph.chunks, graph.host_link, graph.loads = like.chunks, like.host_link, like.loads
-        graph.knows_requests = allocator.serves(like.device)
-        graph.model = like.model
+        graph = build_graph(log, name, fingerprint(self._model), device, micro_batches)
         hold_over(graph)
         return graph
 
@@ -89,3 +96,8 @@ class LiveRecording:
         self._recorder.phase = phase
         self._recorder.is_paused = False
 
+
+def _roots(args, kwargs):
+    """What backward() or grad() differentiates."""
+    given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
+    return [given] if isinstance(given, torch.Tensor) else [t for t in given if isinstance(t, torch.Tensor)]

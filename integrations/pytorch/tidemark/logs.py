@@ -21,6 +21,13 @@ def captured(graph, seconds):
     )
 
 
+def recorded(graph):
+    capturing.info(
+        "recorded a step of %s: %d operations, %d storages; it peaks at %s with everything kept",
+        *(graph.name, len(graph.ops), len(graph.storages), format_bytes(graph.keep_all_peak_bytes())),
+    )
+
+
 def planned(plan, seconds):
     planning.info("planned %s in %.1f s: %s", plan.graph.name, seconds, plan.summary())
 

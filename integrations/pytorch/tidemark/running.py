@@ -392,12 +392,18 @@ class Session:
     def _end_recording(self):
         """The Graph of the step, or None."""
         live, self._live = self._live, None
+        live.end()
         live.close()
         self._engine.push()
         if not self.plan.keeps_all or self._tries:
             self._push_hooks()
         self._count_anew()
-        return live.graph(self.plan.graph)
+        like = self.plan.graph
+        graph = None if live.has_made_state() else live.graph(like.name, like.device, like.micro_batches)
+        if graph is not None:
+            graph.chunks, graph.host_link, graph.loads, graph.model = like.chunks, like.host_link, like.loads, like.model
+            graph.knows_requests = allocator.serves(like.device)
+        return graph
 
     def _next_number(self):
         """A forward without a backward, as of a validation or of a loss that the loop throws away, is none of the
@@ -605,13 +611,11 @@ class Session:
                 return function(*args, **kwargs)
             self._has_backward = True
             self._lift("backward")
-            if self._live is not None:
-                self._live.begin_backward(_roots(args, kwargs))
+            recorded = contextlib.nullcontext() if self._live is None else self._live.backward(args, kwargs)
             try:
-                return function(*args, **kwargs)
+                with recorded:
+                    return function(*args, **kwargs)
             finally:
-                if self._live is not None:
-                    self._live.end_backward()
                 self._lower()
 
         return wrapped
@@ -644,12 +648,6 @@ class micro_batch:
     def __exit__(self, *_):
         if self._session is not None:
             self._session.marked = self._before
-
-
-def _roots(args, kwargs):
-    """What backward() or grad() differentiates."""
-    given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
-    return [given] if isinstance(given, torch.Tensor) else [t for t in given if isinstance(t, torch.Tensor)]
 
 
 def _number(value, what):
