@@ -111,6 +111,7 @@ def test_an_accelerator_is_not_modelled_as_a_processor():
 
 def test_an_npu_whose_launches_are_queued_is_refused_without_the_shim(monkeypatch):
     monkeypatch.setattr(torch, "npu", types.SimpleNamespace(current_device=lambda: 0), raising=False)
+    monkeypatch.setattr(engine.library, "npu_shim", lambda: None)
     device = types.SimpleNamespace(type="npu", index=0)
     for setting in ("1", "2", ""):
         monkeypatch.setenv("TASK_QUEUE_ENABLE", setting)
