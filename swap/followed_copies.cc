@@ -12,8 +12,8 @@ constexpr StreamRole kCopyRoles[] = {StreamRole::d2h, StreamRole::h2d};
 
 FollowedCopies::FollowedCopies(Device& device) : host_(device), streams_(device), transfers_(streams_) {}
 
-DeviceCode FollowedCopies::open(std::span<const Bytes> arenas, Bytes bound_bytes) {
-  const DeviceCode code = host_.open(arenas, bound_bytes);
+DeviceCode FollowedCopies::open(std::span<const Bytes> arenas, Bytes bound_bytes, Bytes foreseen_bytes) {
+  const DeviceCode code = host_.open(arenas, bound_bytes, foreseen_bytes);
   if (code != DeviceCode::ok && code != DeviceCode::out_of_memory) return code;
   return streams_.open(kCopyRoles);
 }

@@ -51,7 +51,7 @@ class FollowedCopies {
 
   /// Streams, and pinned memory: HostMemory::open(). Arenas that there is no memory for are done without: what is
   /// copied out goes where there is room.
-  [[nodiscard]] DeviceCode open(std::span<const Bytes> arenas, Bytes bound_bytes);
+  [[nodiscard]] DeviceCode open(std::span<const Bytes> arenas, Bytes bound_bytes, Bytes foreseen_bytes);
   [[nodiscard]] Device& device() { return streams_.device(); }
   /// Of its own.
   [[nodiscard]] std::int64_t streams() const { return streams_.count(); }

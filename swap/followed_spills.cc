@@ -8,25 +8,26 @@
 namespace tidemark::swap {
 
 bool FollowedStep::can_be_rebuilt_again(std::int32_t storage) const {
-  return can_be_rebuilt(storage) && !ran_last_[row(plan_of(storage).made_by)];
+  return can_be_rebuilt(storage) && !ran_last_[row(made_by(storage))];
 }
 
-/// By what autograd saved, by the plan's recomputes, and by its residencies, whichever is first.
+/// By what autograd saved, by the plan's recomputes, and by its residencies, whichever is first. Backward asks for what
+/// was saved in the opposite order, so that what is adopted is needed right before what was saved before it.
 std::int64_t FollowedStep::next_use(std::int32_t storage) const {
   const std::int32_t now = *std::ranges::max_element(reached_);
   std::int64_t next = kNever;
   for (const OpId op : there(storage).saved)
     if (op != kNone<OpId>) next = std::min<std::int64_t>(next, program_.time_of[row(op)]);
-  const std::vector<std::int32_t>& again = program_.recompute_times[at(storage)];
+  const std::span<const std::int32_t> again = recompute_times_of(storage);
   if (const auto found = std::ranges::upper_bound(again, now); found != again.end())
     next = std::min<std::int64_t>(next, *found);
-  for (const FollowedResidency& one : program_.residencies[at(storage)]) {
+  for (const FollowedResidency& one : residencies_of(storage)) {
     if (one.first > now)
       next = std::min<std::int64_t>(next, one.first);
     else if (one.last > now && next == kNever)
       next = one.last;
   }
-  return next;
+  return next == kNever ? there(storage).behind : next;
 }
 
 void FollowedStep::list_spillable(std::vector<Spillable>& out) const {
@@ -34,9 +35,13 @@ void FollowedStep::list_spillable(std::vector<Spillable>& out) const {
     const Stored& one = storages_[n];
     if (one.block.handle == nullptr || one.block.bytes == 0 || one.pins > 0) continue;
     const auto storage = static_cast<std::int32_t>(n);
+    if (one.beneath >= 0 || find(one.block.handle) != storage) continue;  // the block would stay for the other
     if (!one.host && copies_ == nullptr && !can_be_rebuilt_again(storage)) continue;
-    out.push_back(
-        {.storage = storage, .next_use = next_use(storage), .bytes = one.block.bytes, .handle = one.block.handle});
+    out.push_back({.storage = storage,
+                   .next_use = next_use(storage),
+                   .rank = is_adopted(storage) ? -static_cast<std::int64_t>(n) : one.block.bytes,
+                   .bytes = one.block.bytes,
+                   .handle = one.block.handle});
   }
 }
 
@@ -53,7 +58,7 @@ Result<bool> FollowedStep::spill(std::int32_t storage, FrameworkStream stream) {
     if (Status s = settle_in(storage, stream); !s) return s.error();
     DeviceCode code = DeviceCode::ok;
     if (!one.host) {
-      const auto id = static_cast<std::int64_t>(plan_of(storage).storage);
+      const auto id = static_cast<std::int64_t>(name_of(storage));
       code = copies_->begin_out(one.block.address, {.bytes = bytes}, stream, id, one.host);
       one.leaving = code == DeviceCode::ok;
     }

@@ -44,7 +44,7 @@ FollowedStep::~FollowedStep() {
 
 Status FollowedStep::check(DeviceCode code, std::int32_t storage, const char* what) const {
   if (code == DeviceCode::ok) return {};
-  return device_error(copies_->device(), code, fmt::format("storage {}: {}", row(plan_of(storage).storage), what));
+  return device_error(copies_->device(), code, fmt::format("storage {}: {}", row(name_of(storage)), what));
 }
 
 Status FollowedStep::enter(FrameworkStream stream) {
@@ -109,12 +109,67 @@ void FollowedStep::take(std::int32_t storage, FrameworkBlock block, FrameworkStr
   forget_copy(storage);
   place(storage, block);
   storages_[at(storage)].was_taken = true;
-  storages_[at(storage)].is_over = false;
+  storages_[at(storage)].is_over = storages_[at(storage)].is_late = false;
+}
+
+std::int32_t FollowedStep::adopt(FrameworkBlock block) {
+  const std::int32_t storage = next_adopted();
+  Stored& one = storages_.emplace_back();
+  one.is_late = true;
+  one.behind = last_saved_for_;
+  place(storage, block);
+  return storage;
 }
 
 void FollowedStep::place(std::int32_t storage, FrameworkBlock block) {
+  const auto [latest, is_alone] = storage_of_.try_emplace(block.handle, storage);
   storages_[at(storage)].block = block;
-  storage_of_[block.handle] = storage;
+  if (!is_alone) storages_[at(storage)].beneath = std::exchange(latest->second, storage);
+}
+
+FrameworkBlock FollowedStep::take_from_place(std::int32_t storage) {
+  Stored& one = storages_[at(storage)];
+  const std::int32_t beneath = std::exchange(one.beneath, -1);
+  const auto latest = storage_of_.find(one.block.handle);
+  if (latest->second != storage) {
+    std::int32_t above = latest->second;
+    while (there(above).beneath != storage) above = there(above).beneath;
+    storages_[at(above)].beneath = beneath;
+  } else if (beneath >= 0) {
+    latest->second = beneath;
+  } else {
+    storage_of_.erase(latest);
+  }
+  return std::exchange(one.block, {});
+}
+
+StorageId FollowedStep::name_of(std::int32_t storage) const {
+  if (!is_adopted(storage)) return program_.storages[at(storage)].storage;
+  return id_of<StorageId>(program_.number_of.size() + at(storage) - program_.storages.size());
+}
+
+std::int32_t FollowedStep::number_of(StorageId name) const {
+  if (name == kNone<StorageId>) return -1;
+  if (row(name) < program_.number_of.size()) return program_.number_of[row(name)];
+  const std::size_t number = row(name) - program_.number_of.size() + program_.storages.size();
+  const bool has_content =
+      number < storages_.size() && (storages_[number].block.handle != nullptr || storages_[number].host);
+  return has_content ? static_cast<std::int32_t>(number) : -1;
+}
+
+std::span<const FollowedResidency> FollowedStep::residencies_of(std::int32_t storage) const {
+  if (is_adopted(storage)) return {};
+  return program_.residencies[at(storage)];
+}
+
+std::span<const std::int32_t> FollowedStep::recompute_times_of(std::int32_t storage) const {
+  if (is_adopted(storage)) return {};
+  return program_.recompute_times[at(storage)];
+}
+
+std::span<const std::int32_t> FollowedStep::consumers_of(std::int32_t storage) const {
+  if (is_adopted(storage)) return {};
+  return program_.consumers_of[at(storage)];
 }
 
 std::int32_t FollowedStep::find(void* handle) const {
@@ -127,13 +182,13 @@ void FollowedStep::keep(OpId op) {
 }
 
 bool FollowedStep::can_be_rebuilt(std::int32_t storage) const {
-  const OpId op = plan_of(storage).made_by;
+  const OpId op = made_by(storage);
   return op != kNone<OpId> && told_[row(op)] && there(storage).was_taken && !kept_[row(op)] &&
          !there(storage).is_spared;
 }
 
 bool FollowedStep::is_owed(std::int32_t storage) const {
-  if (program_.consumers_of[at(storage)].empty()) return false;
+  if (consumers_of(storage).empty()) return false;
   const auto waits_for_it = [&](std::int32_t number) {
     const FollowedAction& action = program_.actions[at(number)];
     return action.kind == Kind::rebuild &&
@@ -146,7 +201,7 @@ bool FollowedStep::is_owed(std::int32_t storage) const {
   while (!left.empty()) {
     const std::int32_t source = left.back();
     left.pop_back();
-    for (const std::int32_t made : program_.consumers_of[at(source)]) {
+    for (const std::int32_t made : consumers_of(source)) {
       const Stored& one = there(made);
       const bool may_be_missed = one.was_taken && !one.is_over && !is_there(made) && !one.host;
       if (!may_be_missed || !can_be_rebuilt(made)) continue;
@@ -170,9 +225,17 @@ std::vector<bool> FollowedStep::find_needed() const {
     const std::int32_t n = left.back();
     left.pop_back();
     if (!can_be_rebuilt(n)) continue;
-    for (const std::int32_t source : program_.reads_of[row(plan_of(n).made_by)]) need(source);
+    for (const std::int32_t source : program_.reads_of[row(made_by(n))]) need(source);
   }
   return needed;
+}
+
+Status FollowedStep::change(void* handle, bool planned, FrameworkStream stream) {
+  std::vector<std::int32_t> changed;
+  for (std::int32_t n = find(handle); n >= 0; n = there(n).beneath) changed.push_back(n);
+  for (const std::int32_t storage : changed)
+    if (Status s = change(storage, planned, stream); !s) return s;
+  return {};
 }
 
 /// What would be recomputed from the old content is recomputed now, and kept.
@@ -183,7 +246,7 @@ Status FollowedStep::change(std::int32_t storage, bool planned, FrameworkStream 
     one.leaving = false;
   }
   forget_copy(storage);
-  if (planned) return {};
+  if (planned || is_adopted(storage)) return {};
   ++counts_.departures;
   storages_[at(storage)].is_spared = true;
   const std::vector<bool> needed = find_needed();
@@ -192,7 +255,7 @@ Status FollowedStep::change(std::int32_t storage, bool planned, FrameworkStream 
       continue;
     for (std::size_t n = 0; n < storages_.size(); ++n) {
       const auto made = static_cast<std::int32_t>(n);
-      if (plan_of(made).made_by != id_of<OpId>(op) || !needed[n] || !storages_[n].was_taken) continue;
+      if (made_by(made) != id_of<OpId>(op) || !needed[n] || !storages_[n].was_taken) continue;
       if (const auto got = use(made, stream); !got) return got.error();
       storages_[n].is_spared = true;
     }
@@ -208,8 +271,8 @@ Result<FrameworkBlock> FollowedStep::use(std::int32_t storage, FrameworkStream s
       if (Status s = copy_in(storage, false, stream); !s) return s.error();
     } else {
       if (!can_be_rebuilt(storage))
-        return internal_fault(fmt::format("storage {} is gone, and no op made it", row(plan_of(storage).storage)));
-      if (Status s = rebuild(plan_of(storage).made_by, {&storage, 1}, false, stream); !s) return s.error();
+        return internal_fault(fmt::format("storage {} is gone, and no op made it", row(name_of(storage))));
+      if (Status s = rebuild(made_by(storage), {&storage, 1}, false, stream); !s) return s.error();
     }
   }
   if (Status s = settle_in(storage, stream); !s) return s.error();
@@ -237,9 +300,9 @@ Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool
   }
   // Bringing one back may have moved another: asked for at the end.
   std::vector<Rebuild::Source> sources;
-  for (const std::int32_t n : read) sources.push_back({.storage = plan_of(n).storage, .block = there(n).block});
+  for (const std::int32_t n : read) sources.push_back({.storage = name_of(n), .block = there(n).block});
   std::vector<StorageId> names;
-  for (const std::int32_t n : missing) names.push_back(plan_of(n).storage);
+  for (const std::int32_t n : missing) names.push_back(name_of(n));
   std::vector<FrameworkBlock> made(missing.size());
   Status status = calls_.rebuild({.step = number_,
                                   .op = op,
@@ -263,15 +326,16 @@ Status FollowedStep::rebuild(OpId op, std::span<const std::int32_t> wanted, bool
 }
 
 void FollowedStep::end_residency(std::int32_t storage, bool last, FrameworkStream stream) {
-  const Stored& one = there(storage);
+  Stored& one = storages_[at(storage)];
   if (last) {
-    if (!one.saved.empty() || is_owed(storage)) {  // off the plan: it has yet to be asked for
+    one.is_late = is_needed(one, storage);
+    if (one.is_late) {  // off the plan: it has yet to be asked for
       ++counts_.departures;
       return;
     }
     release(storage, stream);
     forget_copy(storage);
-    storages_[at(storage)].is_over = true;
+    one.is_over = true;
   } else if (one.block.handle != nullptr) {
     if (!can_be_rebuilt_again(storage) && !one.host) {
       ++counts_.departures;
@@ -283,7 +347,7 @@ void FollowedStep::end_residency(std::int32_t storage, bool last, FrameworkStrea
 
 HostPiece FollowedStep::host_place(const FollowedAction& action) const {
   const Bytes bytes = there(action.storage).block.bytes;
-  if (bytes > plan_of(action.storage).bytes) return {.bytes = bytes};
+  if (bytes > program_.storages[at(action.storage)].bytes) return {.bytes = bytes};
   return {.arena = action.arena, .offset = action.offset, .bytes = bytes};
 }
 
@@ -293,7 +357,7 @@ Status FollowedStep::copy_out(const FollowedAction& action, FrameworkStream stre
   if (one.block.handle == nullptr || one.block.bytes == 0 || copies_ == nullptr) return {};
   if (Status s = settle_in(storage, stream); !s) return s;
   if (!one.host) {
-    const auto id = static_cast<std::int64_t>(plan_of(storage).storage);
+    const auto id = static_cast<std::int64_t>(name_of(storage));
     const DeviceCode code = copies_->begin_out(one.block.address, host_place(action), stream, id, one.host);
     if (code == DeviceCode::out_of_memory) {
       ++counts_.departures;
@@ -327,7 +391,7 @@ Status FollowedStep::copy_in(std::int32_t storage, bool last, FrameworkStream st
     if (last) forget_copy(storage);
     return {};
   }
-  const StorageId name = plan_of(storage).storage;
+  const StorageId name = name_of(storage);
   const Bytes bytes = one.host->place.bytes;
   FrameworkBlock room = calls_.take_block(name, bytes, stream);
   if (room.handle == nullptr)
@@ -360,19 +424,26 @@ Status FollowedStep::settle_in(std::int32_t storage, FrameworkStream stream) {
 }
 
 bool FollowedStep::hand_over(std::int32_t storage, SavedUse use, FrameworkStream stream) {
-  if (use.op == kNone<OpId> || use.until == kNone<OpId>) return false;
   const Stored& one = there(storage);
+  if (one.is_late) {
+    if (is_needed(one, storage)) return false;
+    static_cast<void>(detach(storage, stream));
+    forget_copy(storage);
+    storages_[at(storage)].is_over = true;
+    return true;
+  }
+  if (use.op == kNone<OpId> || use.until == kNone<OpId>) return false;
   if (std::ranges::find(one.saved, use.op) != one.saved.end()) return false;  // it asks again, for another view
-  const auto& residencies = program_.residencies[at(storage)];
+  const std::span<const FollowedResidency> residencies = residencies_of(storage);
   const std::int32_t from = program_.time_of[row(use.op)], to = program_.time_of[row(use.until)];
   const auto residency =
       std::ranges::find_if(residencies, [&](const FollowedResidency& s) { return s.first <= from && from <= s.last; });
   if (residency == residencies.end() || residency->last > to) return false;
-  const auto& again = program_.recompute_times[at(storage)];
+  const std::span<const std::int32_t> again = recompute_times_of(storage);
   const auto next = std::ranges::upper_bound(again, from);
   if (next != again.end() && *next <= to) return false;
   const bool is_last = std::next(residency) == residencies.end();
-  if (is_last ? !one.saved.empty() || is_owed(storage) : !can_be_rebuilt_again(storage)) return false;
+  if (is_last ? is_needed(one, storage) : !can_be_rebuilt_again(storage)) return false;
   static_cast<void>(detach(storage, stream));
   if (is_last) forget_copy(storage);
   storages_[at(storage)].is_over = is_last;
@@ -380,6 +451,8 @@ bool FollowedStep::hand_over(std::int32_t storage, SavedUse use, FrameworkStream
 }
 
 void FollowedStep::add_saved(std::int32_t storage, OpId use) {
+  if (use != kNone<OpId>) last_saved_for_ = program_.time_of[row(use)];
+  if (storage < 0) return;
   storages_[at(storage)].saved.push_back(use);
   storages_[at(storage)].is_over = false;
   ++saved_;
@@ -389,6 +462,14 @@ void FollowedStep::drop_saved(std::int32_t storage, OpId use) {
   std::vector<OpId>& saved = storages_[at(storage)].saved;
   saved.erase(std::ranges::find(saved, use));
   --saved_;
+}
+
+void FollowedStep::release_unneeded(std::int32_t storage, FrameworkStream stream) {
+  Stored& one = storages_[at(storage)];
+  if (!one.is_late || is_needed(one, storage)) return;
+  release(storage, stream);
+  forget_copy(storage);
+  one.is_over = true;
 }
 
 void FollowedStep::end(FrameworkStream stream) {
@@ -409,8 +490,7 @@ FrameworkBlock FollowedStep::detach(std::int32_t storage, FrameworkStream stream
     is_settled = copies_->settle_out(*one.host, stream) == DeviceCode::ok && is_settled;
   if (!is_settled) copies_->drain();
   one.coming.reset();
-  storage_of_.erase(one.block.handle);
-  return std::exchange(one.block, {});
+  return take_from_place(storage);
 }
 
 void FollowedStep::release(std::int32_t storage, FrameworkStream stream) {

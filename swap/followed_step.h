@@ -6,6 +6,9 @@
 // changed or asked for when the plan does not know of it: what cannot come back is not given up, and what is asked for
 // is restored then and there. Departing costs memory and time, never content.
 //
+// A block that the Program knows nothing of may be adopted, so that what departs can be spilled as well: it has no
+// residencies and is not recomputed, and goes once nothing may ask for it any more.
+//
 // Parts (micro-batches) go through the step each in their own order. What is due for a part waits until that part has
 // come as far as planned, so a loop that runs them in another order departs for no part.
 //
@@ -112,22 +115,28 @@ class FollowedStep {
   [[nodiscard]] Status tell(OpId op, FrameworkStream stream);
   /// A managed storage holds content that an op has just made; the block is the step's from now on.
   void take(std::int32_t storage, FrameworkBlock block, FrameworkStream stream);
+  /// Content that the Program does not know is in the block, which is the step's from now on: the storage's number,
+  /// behind the managed ones. REQUIRES: find() of its handle answers -1.
+  [[nodiscard]] std::int32_t adopt(FrameworkBlock block);
   /// What the op makes cannot be made again: what it reads may be gone, or it does something else the next time.
   void keep(OpId op);
-  /// One more, or one fewer, may ask for the storage, at that op.
+  /// One more, or one fewer, may ask for the storage, at that op. Added to -1: of what the framework keeps itself.
   void add_saved(std::int32_t storage, OpId use);
   void drop_saved(std::int32_t storage, OpId use);
-  /// The storage is about to be changed. `planned`: by an op of the step, at its time.
-  [[nodiscard]] Status change(std::int32_t storage, bool planned, FrameworkStream stream);
+  /// Behind drop_saved(): where that was all that a storage past its end was there for, it is released.
+  void release_unneeded(std::int32_t storage, FrameworkStream stream);
+  /// What is behind the handle is about to be changed. `planned`: by an op of the step, at its time.
+  [[nodiscard]] Status change(void* handle, bool planned, FrameworkStream stream);
   /// The content, on the device and in order for what the stream is given from now on. The block stays the step's.
   [[nodiscard]] Result<FrameworkBlock> use(std::int32_t storage, FrameworkStream stream);
-  /// Behind use() and drop_saved(): whether nothing but who asked now touches the storage before the plan gives it up.
-  /// If so it is given up: true, and the block is the caller's, who releases it.
+  /// Behind use() and drop_saved(): whether nothing but who asked now touches the storage before the plan gives it up,
+  /// or ever. If so it is given up: true, and the block is the caller's, who releases it.
   [[nodiscard]] bool hand_over(std::int32_t storage, SavedUse use, FrameworkStream stream);
   /// A storage that could give its device memory up. The framework may hold it too: FrameworkCalls::is_idle.
   struct Spillable {
     std::int32_t storage = -1;
     std::int64_t next_use = 0;  ///< time in this step; kNever: none that the plan knows
+    std::int64_t rank = 0;      ///< of one next use the largest is to leave first
     Bytes bytes = 0;
     void* handle = nullptr;
   };
@@ -138,8 +147,15 @@ class FollowedStep {
   [[nodiscard]] Result<bool> spill(std::int32_t storage, FrameworkStream stream);
   /// The framework issues no more ops of this step: once nothing may be asked for, all is released.
   void end(FrameworkStream stream);
-  /// The managed storage whose content is there behind the handle, or -1.
+  /// The managed or adopted storage whose content is there behind the handle, or -1. Of several the latest.
   [[nodiscard]] std::int32_t find(void* handle) const;
+
+  /// A storage of the Program, or what the next block is called that is adopted: numbers of StorageId go on behind
+  /// those of the Program.
+  [[nodiscard]] StorageId name_of(std::int32_t storage) const;
+  [[nodiscard]] std::int32_t next_adopted() const { return static_cast<std::int32_t>(storages_.size()); }
+  /// Of a managed storage, or of an adopted one whose content there is; else -1.
+  [[nodiscard]] std::int32_t number_of(StorageId name) const;
 
   /// Of the session; nullptr: no log.
   [[nodiscard]] SessionRecorder* recorder() const { return parts_->recorder.get(); }
@@ -148,18 +164,31 @@ class FollowedStep {
  private:
   struct Stored {
     FrameworkBlock block;               ///< on the device
+    std::int32_t beneath = -1;          ///< another storage in the block, which was placed before
     std::optional<EventHandle> coming;  ///< ... behind this, which is not settled yet
     std::optional<HostCopy> host;
-    bool leaving = false;     ///< the block goes once its copy out is settled; so while that is not
-    bool was_taken = false;   ///< in this step
-    bool is_spared = false;   ///< can no longer be recomputed
-    bool is_over = false;     ///< past its last residency: nothing planned needs it
-    std::int32_t pins = 0;    ///< of rebuilds that are about to read it: it may not be spilled
-    std::vector<OpId> saved;  ///< ops, or kNone, at which it may be asked for: one each time
+    bool leaving = false;          ///< the block goes once its copy out is settled; so while that is not
+    bool was_taken = false;        ///< in this step
+    bool is_spared = false;        ///< can no longer be recomputed
+    bool is_over = false;          ///< past its last residency: nothing planned needs it
+    bool is_late = false;          ///< past it, and needed yet; adopted: from the beginning
+    std::int32_t pins = 0;         ///< of rebuilds that are about to read it: it may not be spilled
+    std::vector<OpId> saved;       ///< ops, or kNone, at which it may be asked for: one each time
+    std::int64_t behind = kNever;  ///< adopted: when backward asks for what was saved before it
   };
   static std::size_t at(std::int32_t number) { return static_cast<std::size_t>(number); }
   [[nodiscard]] const Stored& there(std::int32_t storage) const { return storages_[at(storage)]; }
-  [[nodiscard]] const FollowedStorage& plan_of(std::int32_t storage) const { return program_.storages[at(storage)]; }
+  [[nodiscard]] bool is_adopted(std::int32_t storage) const { return at(storage) >= program_.storages.size(); }
+  // Of what is adopted the Program knows nothing.
+  [[nodiscard]] OpId made_by(std::int32_t storage) const {
+    return is_adopted(storage) ? kNone<OpId> : program_.storages[at(storage)].made_by;
+  }
+  [[nodiscard]] std::span<const FollowedResidency> residencies_of(std::int32_t storage) const;
+  [[nodiscard]] std::span<const std::int32_t> recompute_times_of(std::int32_t storage) const;
+  [[nodiscard]] std::span<const std::int32_t> consumers_of(std::int32_t storage) const;
+  [[nodiscard]] bool is_needed(const Stored& one, std::int32_t storage) const {
+    return !one.saved.empty() || is_owed(storage);
+  }
   [[nodiscard]] bool can_be_rebuilt(std::int32_t storage) const;
   /// The same, by what its framework has recorded: not behind the last planned time.
   [[nodiscard]] bool can_be_rebuilt_again(std::int32_t storage) const;
@@ -170,6 +199,7 @@ class FollowedStep {
   /// Per storage, whether it may be asked for, or something that is recomputed from it.
   [[nodiscard]] std::vector<bool> find_needed() const;
 
+  [[nodiscard]] Status change(std::int32_t storage, bool planned, FrameworkStream stream);
   [[nodiscard]] Status carry_out(const FollowedAction& action, FrameworkStream stream);
   /// `is_last`: see Rebuild.
   [[nodiscard]] Status rebuild(OpId op, std::span<const std::int32_t> wanted, bool is_last, FrameworkStream stream);
@@ -182,6 +212,7 @@ class FollowedStep {
   [[nodiscard]] Status copy_in(std::int32_t storage, bool last, FrameworkStream stream);
   [[nodiscard]] Status settle_in(std::int32_t storage, FrameworkStream stream);
   void place(std::int32_t storage, FrameworkBlock block);
+  [[nodiscard]] FrameworkBlock take_from_place(std::int32_t storage);
   [[nodiscard]] FrameworkBlock detach(std::int32_t storage, FrameworkStream stream);
   void release(std::int32_t storage, FrameworkStream stream);
   void forget_copy(std::int32_t storage);
@@ -193,15 +224,16 @@ class FollowedStep {
   FollowedCopies* const copies_;
   const FrameworkCalls& calls_;
   SessionCounts& counts_;
-  std::vector<Stored> storages_;
+  std::vector<Stored> storages_;                        ///< managed ones, then adopted ones
   std::vector<bool> told_;                              ///< per op
   std::vector<bool> kept_;                              ///< per op: see keep()
   std::vector<bool> ran_last_;                          ///< per op: past its last planned recompute
   std::vector<std::int32_t> reached_;                   ///< per part: time of the op told last
   std::vector<std::deque<std::int32_t>> deferred_;      ///< per part: actions that wait for it
-  std::unordered_map<void*, std::int32_t> storage_of_;  ///< blocks that are there
+  std::unordered_map<void*, std::int32_t> storage_of_;  ///< blocks that are there; `beneath` has the others
   std::size_t next_ = 0;                                ///< action
   std::int64_t saved_ = 0;                              ///< of all storages
+  std::int64_t last_saved_for_ = kNever;                ///< time of the op that asks for what was saved last
 };
 
 }  // namespace tidemark::swap

@@ -10,8 +10,8 @@ namespace {
 const allocator::PinnedPoolOptions kUsual;
 
 /// Slow to take, and what lies beside the arenas may never be needed: on demand.
-allocator::PinnedPoolOptions pool_options(Bytes arena_bytes, Bytes bound_bytes) {
-  const Bytes beside = bound_bytes - arena_bytes;
+allocator::PinnedPoolOptions pool_options(Bytes arena_bytes, Bytes bound_bytes, Bytes foreseen_bytes) {
+  const Bytes beside = foreseen_bytes - arena_bytes;
   const bool holds_arenas = beside >= 0;
   return {.bound_bytes = bound_bytes,
           .initial_bytes = 0,
@@ -28,10 +28,10 @@ Bytes HostMemory::bytes_for(std::span<const Bytes> arenas) {
   return sum;
 }
 
-DeviceCode HostMemory::open(std::span<const Bytes> arenas, Bytes bound_bytes) {
+DeviceCode HostMemory::open(std::span<const Bytes> arenas, Bytes bound_bytes, Bytes foreseen_bytes) {
   arenas_.resize(arenas.size());
   if (bound_bytes <= 0) return DeviceCode::ok;
-  allocator::PinnedPoolOptions options = pool_options(bytes_for(arenas), bound_bytes);
+  allocator::PinnedPoolOptions options = pool_options(bytes_for(arenas), bound_bytes, foreseen_bytes);
   options.report = [this](const allocator::PinnedReport& report) { reports_.push_back(report); };
   pool_.emplace(device_, std::move(options));
   const Bytes largest = device_.traits().largest_pinned_bytes;

@@ -48,7 +48,11 @@ class HostMemory {
   [[nodiscard]] static Bytes bytes_for(std::span<const Bytes> arenas);
   /// Takes the arenas, by ArenaId; 0 bytes: none. At most `bound_bytes` are ever held; bytes_for(arenas) is enough for
   /// them. out_of_memory: those that do not fit are not there, the others are, and blocks can be had. Once.
-  [[nodiscard]] DeviceCode open(std::span<const Bytes> arenas, Bytes bound_bytes);
+  [[nodiscard]] DeviceCode open(std::span<const Bytes> arenas, Bytes bound_bytes) {
+    return open(arenas, bound_bytes, bound_bytes);
+  }
+  /// The same; `foreseen_bytes`: what of the bound is likely to be asked for, which is taken in pieces of that order.
+  [[nodiscard]] DeviceCode open(std::span<const Bytes> arenas, Bytes bound_bytes, Bytes foreseen_bytes);
   [[nodiscard]] bool has(ArenaId arena) const { return !arenas_[row(arena)].pieces.empty(); }
 
   /// A block beside the arenas. out_of_memory: the bound, or the device. Waits for blocks freed behind a stream if they

@@ -16,6 +16,8 @@ namespace {
 
 /// Of the host arenas, beside them.
 constexpr Bytes kPoolShare = 16;
+/// More than any device has.
+constexpr Bytes kNoBound = Bytes{1} << 60;
 
 std::vector<Bytes> host_arenas_of(const Layout& layout) {
   std::vector<Bytes> bytes;
@@ -51,11 +53,12 @@ Result<std::unique_ptr<Session>> Session::open(const Program& program, Device& d
   if (has_copies(parts->program, options.loop)) {
     const std::vector<Bytes> arenas = host_arenas_of(program.layout);
     const Bytes planned = HostMemory::bytes_for(arenas);
-    const Bytes most = options.host_bytes > 0
-                           ? options.host_bytes
-                           : planned + planned / kPoolShare + spilled_bytes(parts->program, options.loop);
+    const Bytes foreseen = planned + planned / kPoolShare + spilled_bytes(parts->program, options.loop);
+    const Bytes most = options.host_bytes > 0           ? options.host_bytes
+                       : options.loop.may_spill.empty() ? foreseen
+                                                        : kNoBound;
     parts->copies = std::make_unique<FollowedCopies>(parts->recorder ? parts->recorder->logged(device) : device);
-    if (const DeviceCode code = parts->copies->open(arenas, most); code != DeviceCode::ok)
+    if (const DeviceCode code = parts->copies->open(arenas, most, std::min(most, foreseen)); code != DeviceCode::ok)
       return device_error(device, code, "streams of the session");
   }
   return std::unique_ptr<Session>(new Session(std::move(parts)));
@@ -107,14 +110,27 @@ void Session::take(StorageId storage, FrameworkBlock block, FrameworkStream stre
   step_->take(number_of(storage), block, stream);
 }
 
+StorageId Session::adopt(FrameworkBlock block, FrameworkStream stream) {
+  const std::int32_t known = step_->find(block.handle);
+  const StorageId storage = step_->name_of(known < 0 ? step_->next_adopted() : known);
+  if (recorder() != nullptr) recorder()->adopt(storage, block, stream);
+  static_cast<void>(parts_->streams.enter(stream));
+  if (known < 0) {
+    static_cast<void>(step_->adopt(block));
+  } else {
+    parts_->calls.release(block, stream);
+  }
+  return storage;
+}
+
 void Session::keep(OpId op) {
   if (recorder() != nullptr) recorder()->call({.kind = Kind::keep, .op = op});
   step_->keep(op);
 }
 
 SavedStorage Session::save(StorageId storage, SavedUse use) {
-  const std::int32_t number = storage == kNone<StorageId> ? -1 : number_of(storage);
-  if (number >= 0) step_->add_saved(number, use.op);
+  const std::int32_t number = step_->number_of(storage);
+  step_->add_saved(number, use.op);
   SavedStorage saved{.step = step_, .storage = number, .use = use, .is_counted = number >= 0};
   if (recorder() != nullptr) saved.number = recorder()->save(storage, use.op, use.until);
   return saved;
@@ -141,7 +157,7 @@ Result<UsedStorage> Session::find_content(SavedStorage& saved, bool again, Frame
   if (saved.storage < 0) return UsedStorage{};
   const Result<FrameworkBlock> block = step.use(saved.storage, stream);
   if (!block) return block.error();
-  if (!again) drop(saved);
+  if (!again) static_cast<void>(drop(saved));
   return UsedStorage{.block = block.value(),
                      .is_handed_over = !again && step.hand_over(saved.storage, saved.use, stream)};
 }
@@ -150,12 +166,14 @@ void Session::free(SavedStorage& saved) {
   if (saved.step == nullptr) return;
   if (SessionRecorder* const recorder = saved.step->recorder(); recorder != nullptr)
     recorder->call({.kind = Kind::free, .saved = saved.number});
-  drop(saved);
+  if (drop(saved)) saved.step->release_unneeded(saved.storage, {});
   saved.step.reset();
 }
 
-void Session::drop(SavedStorage& saved) {
-  if (std::exchange(saved.is_counted, false)) saved.step->drop_saved(saved.storage, saved.use.op);
+bool Session::drop(SavedStorage& saved) {
+  if (!std::exchange(saved.is_counted, false)) return false;
+  saved.step->drop_saved(saved.storage, saved.use.op);
+  return true;
 }
 
 Status Session::change(void* handle, bool planned, FrameworkStream stream) {
@@ -167,10 +185,9 @@ Status Session::change(void* handle, bool planned, FrameworkStream stream) {
 Status Session::change_content(void* handle, bool planned, FrameworkStream stream) {
   for (const auto& each : open_) {
     const std::shared_ptr<FollowedStep> step = each.lock();
-    const std::int32_t storage = step ? step->find(handle) : -1;
-    if (storage < 0) continue;
+    if (step == nullptr || step->find(handle) < 0) continue;
     if (Status s = step->enter(stream); !s) return s;
-    if (Status s = step->change(storage, planned && step == step_, stream); !s) return s;
+    if (Status s = step->change(handle, planned && step == step_, stream); !s) return s;
   }
   return {};
 }
@@ -200,7 +217,7 @@ Result<Bytes> Session::spill(Bytes bytes, FrameworkStream stream) {
     for (const FollowedStep::Spillable& one : listed) candidates.push_back({.step = step, .of = one});
   }
   std::ranges::stable_sort(candidates, std::greater{},
-                           [](const Candidate& one) { return std::pair(one.of.next_use, one.of.bytes); });
+                           [](const Candidate& one) { return std::pair(one.of.next_use, one.of.rank); });
   Bytes given_up = 0;
   for (const Candidate& one : candidates) {
     if (given_up >= bytes) break;
@@ -215,7 +232,7 @@ Result<Bytes> Session::spill(Bytes bytes, FrameworkStream stream) {
 
 StorageId Session::find(void* handle) const {
   const std::int32_t number = step_ ? step_->find(handle) : -1;
-  return number < 0 ? kNone<StorageId> : parts_->program.storages[static_cast<std::size_t>(number)].storage;
+  return number < 0 ? kNone<StorageId> : step_->name_of(number);
 }
 
 SessionReport Session::report() const {

@@ -6,6 +6,7 @@
 //   for each op that is told:   session->tell(op, stream);      the session carries out what is due before it
 //                               ... the framework runs it ...
 //                               session->take(storage, block);  of what it made and the session looks after
+//                               ... session->adopt(block);      of what no op of the plan made, to save it
 //   where autograd would keep a tensor:      saved = session->save(storage, use);
 //   where backward asks for it:              used = session->use(saved, again, stream);
 //   session->end_step();
@@ -38,7 +39,8 @@ namespace tidemark::swap {
 
 struct SessionOptions {
   FollowedLoop loop;
-  /// Most pinned memory; 0: what the Program's arenas say, a sixteenth for what lies between, and what may be spilled.
+  /// Most pinned memory; 0: what the Program's arenas say, and a sixteenth for what lies between. With storages that
+  /// may be spilled: as much as the device gives, when it is needed, since what is adopted has no bound.
   Bytes host_bytes = 0;
   /// Told of every op of the step that runs, once that begins: its time (swap/followed_program.h). May be gone sooner
   /// than what was saved.
@@ -86,6 +88,10 @@ class Session {
   /// REQUIRES, as all below: a step has begun; the op is one of the Program's.
   [[nodiscard]] Status tell(OpId op, FrameworkStream stream);
   void take(StorageId storage, FrameworkBlock block, FrameworkStream stream);
+  /// A block of the step that runs which no op of the Program made, as take(): a number for save(), behind the
+  /// Program's storages. The block is released once all that was saved of it is used or freed; if nothing was, with the
+  /// step. Of a block that the step has already: the number that it has, and the reference is released.
+  [[nodiscard]] StorageId adopt(FrameworkBlock block, FrameworkStream stream);
   /// What the op makes cannot be made again.
   void keep(OpId op);
   /// kNone: of what the framework keeps itself; using it only says how far backward is.
@@ -107,7 +113,9 @@ class Session {
   /// Whether the session looks after the storage, and whether it runs the op again: then the framework must be able to.
   [[nodiscard]] bool is_managed(StorageId storage) const { return number_of(storage) >= 0; }
   [[nodiscard]] bool is_rebuilt(OpId op) const { return parts_->program.is_rebuilt[row(op)]; }
-  /// The managed storage of the step that runs whose content is behind the handle, or kNone.
+  /// Whether save() may name the storage: it is managed, or an adopted one of the step that runs, and not gone.
+  [[nodiscard]] bool can_be_saved(StorageId storage) const { return step_->number_of(storage) >= 0; }
+  /// The managed or adopted storage of the step that runs whose content is behind the handle, or kNone.
   [[nodiscard]] StorageId find(void* handle) const;
 
   [[nodiscard]] SessionReport report() const;
@@ -118,7 +126,8 @@ class Session {
   [[nodiscard]] Status carry_out(OpId op, FrameworkStream stream);
   void end(FrameworkStream stream);
   [[nodiscard]] static Result<UsedStorage> find_content(SavedStorage& saved, bool again, FrameworkStream stream);
-  static void drop(SavedStorage& saved);
+  /// Whether it might have been asked for.
+  [[nodiscard]] static bool drop(SavedStorage& saved);
   [[nodiscard]] Result<Bytes> spill(Bytes bytes, FrameworkStream stream);
   [[nodiscard]] Status change_content(void* handle, bool planned, FrameworkStream stream);
   [[nodiscard]] std::int32_t number_of(StorageId storage) const {

@@ -22,6 +22,7 @@ struct SessionEvent {
     begin_step,
     op,
     take,
+    adopt,
     keep,
     save,
     use,

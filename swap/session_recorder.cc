@@ -84,11 +84,15 @@ void SessionRecorder::call(SessionEvent event, FrameworkStream stream) {
 }
 
 void SessionRecorder::take(StorageId storage, FrameworkBlock block, FrameworkStream stream) {
-  call({.kind = Kind::take,
-        .storage = storage,
-        .block = add(block.handle),
-        .address = block.address,
-        .bytes = block.bytes},
+  handed(Kind::take, storage, block, stream);
+}
+
+void SessionRecorder::adopt(StorageId storage, FrameworkBlock block, FrameworkStream stream) {
+  handed(Kind::adopt, storage, block, stream);
+}
+
+void SessionRecorder::handed(Kind kind, StorageId storage, FrameworkBlock block, FrameworkStream stream) {
+  call({.kind = kind, .storage = storage, .block = add(block.handle), .address = block.address, .bytes = block.bytes},
        stream);
 }
 

@@ -29,6 +29,7 @@ class SessionRecorder {
   void call(SessionEvent event, FrameworkStream stream);
   void call(SessionEvent event) { sink_(event); }
   void take(StorageId storage, FrameworkBlock block, FrameworkStream stream);
+  void adopt(StorageId storage, FrameworkBlock block, FrameworkStream stream);
   /// Its number.
   [[nodiscard]] std::int32_t save(StorageId storage, OpId op, OpId until);
   /// A block that the session does not have: nothing is logged.
@@ -49,6 +50,7 @@ class SessionRecorder {
   /// The session has one reference more, or one fewer.
   std::int32_t add(void* handle);
   void drop(void* handle);
+  void handed(SessionEvent::Kind kind, StorageId storage, FrameworkBlock block, FrameworkStream stream);
 
   [[nodiscard]] Status rebuild(const Rebuild& again, const FrameworkCalls& calls);
 

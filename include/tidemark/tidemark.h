@@ -638,7 +638,8 @@ typedef struct tidemark_session_options {
   tidemark_take_block take_block;
   tidemark_release_block release;
   void* user;
-  int64_t host_bytes;        /* most pinned memory, to 2^60; default: what the plan says, a sixteenth, and may_spill */
+  int64_t host_bytes;        /* most pinned memory, to 2^60; default: what the plan says and a sixteenth or, with
+                                may_spill, as much as the device gives, taken when it is needed */
   const int32_t* part_of_op; /* op_count numbers from 0: which micro-batch; default: the step is one part */
   int32_t op_count;          /* of part_of_op; 0 where it is not given */
   int32_t reserved;
@@ -668,7 +669,7 @@ TIDEMARK_API void tidemark_session_close(tidemark_session* session) TIDEMARK_NOE
 TIDEMARK_API int32_t tidemark_session_is_managed(const tidemark_session* session, int32_t storage) TIDEMARK_NOEXCEPT;
 TIDEMARK_API int32_t tidemark_session_is_rebuilt(const tidemark_session* session, int32_t op) TIDEMARK_NOEXCEPT;
 
-/* Ends the step before, if end_step has not. op, take, keep, save and end_step need a step that has
+/* Ends the step before, if end_step has not. op, take, adopt, keep, save and end_step need a step that has
  * begun: INVALID without. */
 TIDEMARK_API tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_stream stream,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
@@ -689,17 +690,27 @@ TIDEMARK_API tidemark_status tidemark_session_op(tidemark_session* session, int3
  * out of range, from 0 to 2^60. */
 TIDEMARK_API tidemark_status tidemark_session_take(tidemark_session* session, int32_t storage, tidemark_block block,
                                                    tidemark_stream stream, tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* A block of the step that no op of the plan made: the session has it from now on, to give up its memory as that of
+ * managed storages. `*storage`: its number, behind those of the plan, for `save` in this step. The block is released
+ * once all that was saved of it is used or freed, or with the step where nothing was. Of a block that the step has
+ * already: the number that it has, and the reference handed over is released. It may be taken as well: each of the two
+ * has a reference. INVALID: as `take`. */
+TIDEMARK_API tidemark_status tidemark_session_adopt(tidemark_session* session, tidemark_block block,
+                                                    tidemark_stream stream, int32_t* storage,
+                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* What the op made in this step cannot be recomputed. */
 TIDEMARK_API tidemark_status tidemark_session_keep(tidemark_session* session, int32_t op,
                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* Backward will ask for the managed storage at `op`, and holds it until `until` has run; -1: not known. A `storage` of
- * -1: the framework keeps what it saves itself, and `use` only says how far backward is; its block is none. */
+/* Backward will ask for the managed or adopted storage at `op`, and holds it until `until` has run; -1: not known. A
+ * `storage` of -1: the framework keeps what it saves itself, and `use` only says how far backward is; its block is
+ * none. */
 TIDEMARK_API tidemark_status tidemark_session_save(tidemark_session* session, int32_t storage, int32_t op,
                                                    int32_t until, tidemark_saved** saved,
                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* Backward asks: tells the session of the op it was saved for, and answers where the content is, in order for what the
  * stream is given from now on. `again`, not 0: it may ask once more. `*handed_over`, not 0: the block is the
- * framework's again, and is not released; else it is the session's, there until the session is told of another op.
+ * framework's again, and is not released; else it is the session's, there until the session is told of another op or,
+ * adopted, until the last that was saved of it is used or freed.
  * After a failure it may ask again. */
 TIDEMARK_API tidemark_status tidemark_session_use(tidemark_saved* saved, int32_t again, tidemark_stream stream,
                                                   tidemark_block* block, int32_t* handed_over,
@@ -711,13 +722,14 @@ TIDEMARK_API void tidemark_session_free(tidemark_saved* saved) TIDEMARK_NOEXCEPT
  * it is made now. */
 TIDEMARK_API tidemark_status tidemark_session_change(tidemark_session* session, void* handle, int32_t planned,
                                                      tidemark_stream stream, tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* The framework's allocator is at its end: managed storages that it does not hold itself give up device memory until
- * that is `bytes`, or none is left, the one that is needed last first. They are copied out, or have been, or are
- * recomputed; `use` finds them. `*given_up`: bytes. The one call that may be made within `rebuild` and `take_block`. */
+/* The framework's allocator is at its end: managed and adopted storages that it does not hold itself give up device
+ * memory until that is `bytes`, or none is left, the one that is needed last first. They are copied out, or have been,
+ * or are recomputed; `use` finds them. `*given_up`: bytes. The one call that may be made within `rebuild` and
+ * `take_block`. */
 TIDEMARK_API tidemark_status tidemark_session_make_room(tidemark_session* session, int64_t bytes,
                                                         tidemark_stream stream, int64_t* given_up,
                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
-/* The managed storage that the block holds in this step, or -1. */
+/* The managed or adopted storage that the block holds in this step, or -1. */
 TIDEMARK_API int32_t tidemark_session_find(const tidemark_session* session, void* handle) TIDEMARK_NOEXCEPT;
 /* What may no longer be asked for is released. BAD_INPUT, the step has ended all the same: the log could not be
  * written. That is told once, by this or by begin_step, whose step has begun. */

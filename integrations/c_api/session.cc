@@ -183,6 +183,17 @@ Outcome check_storage(const swap::Session& session, std::int32_t storage) {
   return invalid("storage is " + std::to_string(storage) + ", which the session does not manage");
 }
 
+Outcome check_saved(const swap::Session& session, std::int32_t storage) {
+  if (storage == -1 || (storage >= 0 && session.can_be_saved(static_cast<StorageId>(storage)))) return {};
+  return invalid("storage is " + std::to_string(storage) + ", which the session does not manage and has not adopted");
+}
+
+Outcome check_block(const tidemark_block& block) {
+  if (block.handle == nullptr) return invalid("block has no handle");
+  if (is_sound(block)) return {};
+  return invalid("block has " + std::to_string(block.bytes) + " bytes at address " + std::to_string(block.address));
+}
+
 Outcome check_requests(const tidemark_session_options& o) {
   if ((o.requests == nullptr) != (o.request_count == 0) || o.request_count < 0)
     return invalid("tidemark_session_options: request_count is " + std::to_string(o.request_count) +
@@ -382,10 +393,18 @@ tidemark_status tidemark_session_take(tidemark_session* session, int32_t storage
                                       tidemark_stream stream, tidemark_error** error) noexcept {
   return in_step(session, error, [&](swap::Session& s) -> Outcome {
     if (Outcome o = check_storage(s, storage); !o.ok()) return o;
-    if (block.handle == nullptr) return invalid("block has no handle");
-    if (!is_sound(block))
-      return invalid("block has " + std::to_string(block.bytes) + " bytes at address " + std::to_string(block.address));
+    if (Outcome o = check_block(block); !o.ok()) return o;
     s.take(static_cast<StorageId>(storage), block_of(block), stream_of(stream));
+    return {};
+  });
+}
+
+tidemark_status tidemark_session_adopt(tidemark_session* session, tidemark_block block, tidemark_stream stream,
+                                       int32_t* storage, tidemark_error** error) noexcept {
+  return in_step(session, error, [&](swap::Session& s) -> Outcome {
+    if (storage == nullptr) return invalid("storage is NULL");
+    if (Outcome o = check_block(block); !o.ok()) return o;
+    *storage = static_cast<std::int32_t>(s.adopt(block_of(block), stream_of(stream)));
     return {};
   });
 }
@@ -403,7 +422,7 @@ tidemark_status tidemark_session_save(tidemark_session* session, int32_t storage
   if (saved != nullptr) *saved = nullptr;
   return in_step(session, error, [&](swap::Session& s) -> Outcome {
     if (saved == nullptr) return invalid("saved is NULL");
-    if (Outcome o = storage == -1 ? Outcome{} : check_storage(s, storage); !o.ok()) return o;
+    if (Outcome o = check_saved(s, storage); !o.ok()) return o;
     for (const std::int32_t one : {op, until})
       if (Outcome o = one == -1 ? Outcome{} : check_op(s, one); !o.ok()) return o;
     auto made = std::make_unique<tidemark_saved>(tidemark_saved{.device = session->device, .saved = {}});

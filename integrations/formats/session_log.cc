@@ -70,11 +70,12 @@ struct Word {
 };
 
 /// By kind.
-const std::array<Word, 20>& words() {
-  static const std::array<Word, 20> kWords = {{
+const std::array<Word, 21>& words() {
+  static const std::array<Word, 21> kWords = {{
       {"begin_step", {}, {"stream"}},
       {"op", {"op"}, {"stream"}},
       {"take", {"storage", "block"}, {"at", "bytes", "stream"}},
+      {"adopt", {"storage", "block"}, {"at", "bytes", "stream"}},
       {"keep", {"op"}, {}},
       {"save", {"saved"}, {"storage", "op", "until"}},
       {"use", {"saved"}, {"stream"}, Note::again},

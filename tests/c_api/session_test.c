@@ -173,6 +173,7 @@ struct Framework {
   int64_t lent, hand_overs, releases;
   int refuse_blocks, refuse_rebuilds, spoil_rebuilds; /* so many times */
   int wrong_block;                                    /* which, counted from 1, is too small; 0: none */
+  int adopted, adopted_as;                            /* number in the session, and the storage that it is like */
   int may_fail;                                       /* what a session refuses is asked for once more */
   int refused[TIDEMARK_STATUS_INTERNAL + 1];          /* by status */
   int stops_at_refusal;
@@ -277,6 +278,10 @@ static tidemark_status rebuild(void* user, const tidemark_rebuild* again) {
 static tidemark_block take_block(void* user, int32_t storage, int64_t bytes, tidemark_stream stream) {
   struct Framework* const f = user;
   tidemark_block block;
+  if (storage >= step.storage_count) {
+    CHECK(storage == f->adopted);
+    storage = f->adopted_as;
+  }
   CHECK(stream == f->stream && bytes == bytes_of(storage));
   if (f->refuse_blocks > 0) {
     --f->refuse_blocks;
@@ -293,6 +298,12 @@ static void release_block(void* user, tidemark_block block, tidemark_stream stre
   struct Framework* const f = user;
   CHECK(stream == f->stream || stream == TIDEMARK_CALLING_THREAD);
   drop(f, reclaim(f, block));
+}
+
+static int32_t is_idle(void* user, void* handle) {
+  const struct Block* const block = handle;
+  (void)user;
+  return block->refs == 1;
 }
 
 static tidemark_session_options options_of(struct Framework* f) {
@@ -659,14 +670,16 @@ static int managed_storage(const tidemark_session* session) {
   return -1;
 }
 
-static void check_saved(struct Framework* f, tidemark_saved* saved, int32_t again) {
+/* `is_last`: nothing else asks for the storage, and the plan is through with it. */
+static void check_saved(struct Framework* f, tidemark_saved* saved, int32_t again, int is_last) {
   struct Kernel* const kernel = calloc(1, sizeof *kernel);
   tidemark_block block = {NULL, 0, 0};
-  int32_t handed_over = 1;
+  int32_t handed_over = 7;
   CHECK_OK(tidemark_session_use(saved, again, f->stream, &block, &handed_over, error));
-  CHECK(block.handle != NULL && !handed_over);
+  CHECK(block.handle != NULL && handed_over == is_last);
   if (block.handle != NULL) touch(kernel, f->pass, block.handle, 0);
   launch(f, kernel);
+  if (handed_over == 1) drop(f, reclaim(f, block));
 }
 
 /* What was saved is asked for twice, later than the plan has it, and of an op that the plan does not know of. */
@@ -681,7 +694,7 @@ static void test_asked_for_otherwise(struct Framework* f, const tidemark_plan* p
   CHECK_OK(tidemark_session_save(session, s, step.op_count - 1, -1, &extra[0], error));
   CHECK_OK(tidemark_session_save(session, s, -1, -1, &extra[1], error));
   issue_phase(f, session, &pass, 0);
-  for (i = 0; i < 4; ++i) check_saved(f, extra[i % 2], i < 2);
+  for (i = 0; i < 4; ++i) check_saved(f, extra[i % 2], i < 2, i == 3);
   tidemark_session_free(extra[0]);
   tidemark_session_free(extra[1]);
   end_pass(f, session, &pass);
@@ -690,7 +703,7 @@ static void test_asked_for_otherwise(struct Framework* f, const tidemark_plan* p
   issue_phase(f, session, &pass, 1);
   CHECK_OK(tidemark_session_save(session, s, step.op_count - 1, -1, &extra[0], error));
   free_saved(&pass);
-  check_saved(f, extra[0], 0);
+  check_saved(f, extra[0], 0, 1);
   tidemark_session_free(extra[0]);
   end_pass(f, session, &pass);
   CHECK(report_of(session).departures > 0);
@@ -712,6 +725,52 @@ static void test_change(struct Framework* f, const tidemark_plan* plan) {
   for (other = 2; other < step.op_count; ++other) issue(f, session, &pass, other);
   end_pass(f, session, &pass);
   CHECK(report_of(session).departures > 0);
+  tidemark_session_close(session);
+}
+
+/* What no op of the plan made leaves as well where memory is short, and is there when it is asked for. */
+static void test_adopt(struct Framework* f, const tidemark_plan* plan) {
+  const int32_t may_spill[1] = {0};
+  tidemark_session_options options = options_of(f);
+  tidemark_session* session = NULL;
+  tidemark_saved* saved[2] = {NULL, NULL};
+  struct Block* blocks[2];
+  struct Pass pass;
+  int32_t numbers[2] = {-1, -1};
+  int64_t given_up = 0;
+  int i;
+  options.is_idle = is_idle;
+  options.may_spill = may_spill;
+  options.may_spill_count = 1;
+  CHECK_OK(tidemark_session_open(plan, 0, f->device, &options, &session, error));
+  f->adopted_as = managed_storage(session);
+  begin_pass(f, session, &pass);
+  issue_phase(f, session, &pass, 1);
+  for (i = 0; i < 2; ++i) {
+    struct Kernel* const kernel = calloc(1, sizeof *kernel);
+    blocks[i] = new_block(f, f->adopted_as);
+    touch(kernel, &pass, blocks[i], 1);
+    launch(f, kernel);
+    CHECK_OK(tidemark_session_adopt(session, lend(f, blocks[i]), f->stream, &numbers[i], error));
+    CHECK(numbers[i] >= step.storage_count && tidemark_session_find(session, blocks[i]) == numbers[i]);
+    CHECK(!tidemark_session_is_managed(session, numbers[i]));
+    CHECK_OK(tidemark_session_save(session, numbers[i], -1, -1, &saved[i], error));
+  }
+  CHECK(numbers[0] != numbers[1]);
+  f->adopted = numbers[0];
+  tidemark_session_free(saved[1]); /* never asked for: released */
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "has not adopted",
+                tidemark_session_save(session, numbers[1], -1, -1, &saved[1], error));
+  CHECK_OK(tidemark_session_make_room(session, (int64_t)1 << 40, f->stream, &given_up, error));
+  CHECK(given_up >= bytes_of(f->adopted_as) && report_of(session).spilled > 0);
+  check_saved(f, saved[0], 1, 0);
+  CHECK_OK(tidemark_session_make_room(session, (int64_t)1 << 40, f->stream, &given_up, error));
+  check_saved(f, saved[0], 0, 1);
+  tidemark_session_free(saved[0]);
+  issue_phase(f, session, &pass, 0);
+  end_pass(f, session, &pass);
+  play(f, session);
+  CHECK(f->lent == 0);
   tidemark_session_close(session);
 }
 
@@ -861,7 +920,7 @@ static void test_refused_calls(struct Framework* f, const tidemark_plan* plan) {
   tidemark_session_report report = {.struct_size = 8};
   tidemark_block block = {.handle = f, .address = 1};
   tidemark_saved* saved = NULL;
-  int32_t handed_over = 7;
+  int32_t handed_over = 7, number = 7;
   const int s = managed_storage(session), ops = step.op_count;
   const tidemark_stream stream = f->stream;
   CHECK(!tidemark_session_is_managed(NULL, s) && !tidemark_session_is_rebuilt(NULL, 0));
@@ -873,6 +932,8 @@ static void test_refused_calls(struct Framework* f, const tidemark_plan* plan) {
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_begin_step(NULL, stream, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_op(NULL, 0, stream, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_take(NULL, s, block, stream, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL",
+                tidemark_session_adopt(NULL, block, stream, &number, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_keep(NULL, 0, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_save(NULL, s, 0, 0, &saved, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "session is NULL", tidemark_session_change(NULL, f, 0, stream, error));
@@ -889,6 +950,8 @@ static void test_refused_calls(struct Framework* f, const tidemark_plan* plan) {
   CHECK_OK(tidemark_session_expect_requests(session, TIDEMARK_REQUESTS_OTHER, error)); /* no allocator: no effect */
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_op(session, 0, stream, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_take(session, s, block, stream, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun",
+                tidemark_session_adopt(session, block, stream, &number, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_keep(session, 0, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_save(session, s, 0, 0, &saved, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no step has begun", tidemark_session_end_step(session, stream, error));
@@ -903,8 +966,15 @@ static void test_refused_calls(struct Framework* f, const tidemark_plan* plan) {
                 tidemark_session_take(session, step.storage_count, block, stream, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "storage is 0", tidemark_session_take(session, 0, block, stream, error));
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "saved is NULL", tidemark_session_save(session, s, 0, 0, NULL, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "storage is NULL",
+                tidemark_session_adopt(session, block, stream, NULL, error));
+  block.bytes = -1;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "block has -1 bytes",
+                tidemark_session_adopt(session, block, stream, &number, error));
   block.handle = NULL;
   CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no handle", tidemark_session_take(session, s, block, stream, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "no handle", tidemark_session_adopt(session, block, stream, &number, error));
+  CHECK(number == 7);
   CHECK(saved == NULL);
   /* What the framework keeps itself: asking for it only says how far backward is. */
   CHECK_OK(tidemark_session_save(session, -1, 0, 0, &saved, error));
@@ -1087,6 +1157,7 @@ int main(int count, char** arguments) {
   test_departures(&f, plans[0]);
   test_asked_for_otherwise(&f, plans[0]);
   test_change(&f, plans[0]);
+  test_adopt(&f, plans[0]);
   test_saved_outlives_session(&f, plans[0]);
   test_short_of_pinned_memory(&f, plans[0]);
   test_framework_that_refuses(&f, plans[0]);

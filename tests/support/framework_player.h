@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,10 +39,15 @@ class FrameworkPlayer {
     bool plays_costs = false;          ///< an op takes what it is given in the graph, as ns; else all take the same
     std::size_t streams = 1;           ///< that ops are issued on, in no regular order
     std::int64_t failing_rebuild = 0;  ///< which, counted from 1, fails; 0: none does
+    std::uint64_t departs = 0;         ///< seed of what it makes and saves beside the plan; 0: nothing
   };
 
   FrameworkPlayer(const Graph& graph, Device& device, Options options)
-      : graph_(graph), device_(device), options_(std::move(options)), allocator_(device, order_) {
+      : graph_(graph),
+        device_(device),
+        options_(std::move(options)),
+        random_(options_.departs),
+        allocator_(device, order_) {
     for (std::size_t i = 0; i < options_.streams && !options_.on_calling_thread; ++i) {
       StreamHandle stream{};
       EXPECT_EQ(device_.create_stream(StreamRole::compute, stream), DeviceCode::ok);
@@ -160,6 +166,9 @@ class FrameworkPlayer {
           saved_.emplace(std::pair(s, reader), session->save(id_of<StorageId>(s), {.op = reader, .until = reader}));
     }
     drop_locals();
+    if (options_.departs == 0) return;
+    if (is_forward && session != nullptr) make_others(*session, op);
+    if (!is_forward) ask_for_others(session, op);
   }
 
   /// Another backward reads all that the one before did, the latest first.
@@ -176,6 +185,7 @@ class FrameworkPlayer {
   void forget_saved() {
     for (auto& [place, saved] : saved_) swap::Session::free(saved);
     saved_.clear();
+    others_.clear();
     local_.clear();
     in_session_.clear();
     issued_.clear();
@@ -240,9 +250,19 @@ class FrameworkPlayer {
     }
   };
   using BlockRef = std::shared_ptr<Block>;
+  /// What the step made beside the plan, and adopted.
+  struct Other {
+    std::uint64_t seed = 0;
+    BlockRef held;  // by the framework as well
+    std::vector<swap::SavedStorage> saved;
+    ~Other() {
+      for (swap::SavedStorage& one : saved) swap::Session::free(one);
+    }
+  };
   struct Context {
     std::map<std::size_t, BlockRef> local;
     std::map<std::pair<std::size_t, OpId>, swap::SavedStorage> saved;
+    std::vector<std::unique_ptr<Other>> others;
     std::set<std::size_t> in_session;
     std::set<OpId> issued;
     std::vector<std::int32_t> versions;
@@ -253,6 +273,7 @@ class FrameworkPlayer {
   [[nodiscard]] Context put_aside() {
     return {.local = std::exchange(local_, {}),
             .saved = std::exchange(saved_, {}),
+            .others = std::exchange(others_, {}),
             .in_session = std::exchange(in_session_, {}),
             .issued = std::exchange(issued_, {}),
             .versions = versions_};
@@ -260,6 +281,7 @@ class FrameworkPlayer {
   void take_up(Context context) {
     local_ = std::move(context.local);
     saved_ = std::move(context.saved);
+    others_ = std::move(context.others);
     in_session_ = std::move(context.in_session);
     issued_ = std::move(context.issued);
     for (std::size_t s = 0; s < versions_.size(); ++s)
@@ -272,6 +294,60 @@ class FrameworkPlayer {
     AccessKind kind = AccessKind::read;
     std::uint64_t seed = 0;
   };
+
+  [[nodiscard]] bool draws(std::uint64_t one_in) { return random_() % one_in == 0; }
+
+  /// Saved once or more, for an op of backward that asks for what `op` made, or for none that is known.
+  void make_others(swap::Session& session, OpId op) {
+    while (draws(2)) {
+      auto other = std::make_unique<Other>();
+      other->seed = random_() | 1;
+      BlockRef block = new_block(static_cast<Bytes>(random_() % (96 * kKiB)) + 1);
+      touch({{block, AccessKind::write, other->seed}}, 0);
+      if (draws(3)) other->held = block;
+      const swap::FrameworkBlock handed = hand_out(std::move(block));
+      const StorageId storage = session.adopt(handed, compute_);
+      EXPECT_EQ(session.find(handed.handle), storage);
+      OpId use = kNone<OpId>;
+      for (const Access& access : graph_.accesses_of(op))
+        for (const OpId reader : readers_[row(access.storage)])
+          if (graph_.template_of(reader).phase != OpPhase::forward && draws(4)) use = reader;
+      do other->saved.push_back(session.save(storage, {.op = use, .until = use}));
+      while (draws(3));
+      others_.push_back(std::move(other));
+    }
+  }
+  /// The latest first, unless they were saved for this op; some twice, some changed in between, some never.
+  void ask_for_others(swap::Session* session, OpId op) {
+    for (std::size_t i = others_.size(); i-- > 0 && fault_.empty();) {
+      const OpId use = others_[i]->saved.back().use.op;
+      if (use != op && (use != kNone<OpId> || draws(3))) continue;
+      ask_for(session, *others_[i]);
+      if (others_[i]->saved.empty() || draws(5)) others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  void ask_for(swap::Session* session, Other& other) {
+    other.held = nullptr;
+    const bool again = options_.retains || draws(3);
+    auto used = swap::Session::use(other.saved.back(), again, compute_);
+    if (!used && options_.may_fail) {
+      ++refusals_;
+      used = swap::Session::use(other.saved.back(), again, compute_);
+    }
+    if (!used) return fail(used.error().message);
+    void* const handle = used.value().block.handle;
+    const BlockRef block = lent_.at(handle);
+    if (used.value().is_handed_over) lent_.erase(handle);
+    touch({{block, AccessKind::read, other.seed}}, 0);
+    if (again && session != nullptr && draws(2)) {
+      const Status status = session->change(handle, draws(2), compute_);
+      check(status);
+      if (status) touch({{block, AccessKind::write, other.seed += 2}}, 0);
+    }
+    if (again) return;
+    swap::Session::free(other.saved.back());
+    other.saved.pop_back();
+  }
 
   void find_readers() {
     readers_.resize(graph_.storages.size());
@@ -423,6 +499,7 @@ class FrameworkPlayer {
   const Graph& graph_;
   Device& device_;
   const Options options_;
+  std::mt19937_64 random_;
   std::vector<StreamHandle> streams_;
   swap::FrameworkStream compute_;  // the one that ops are issued on now
   allocator::StreamOrder order_;
@@ -443,6 +520,7 @@ class FrameworkPlayer {
   std::set<std::size_t> in_session_;
   std::set<OpId> issued_;  // of the step
   std::map<std::pair<std::size_t, OpId>, swap::SavedStorage> saved_;
+  std::vector<std::unique_ptr<Other>> others_;
 };
 
 }  // namespace tidemark::testing

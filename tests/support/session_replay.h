@@ -131,10 +131,12 @@ class SessionReplay {
         end(session_->tell(e.op, compute_));
         return run(e.op);
       case Kind::take:
-        write(add(e), {step_, e.storage});
-        session_->take(e.storage, block_of(e), compute_);
+        static_cast<void>(add(e));
         here_[{step_, e.storage}] = e.block;
-        return;
+        write(e.block);
+        return session_->take(e.storage, block_of(e), compute_);
+      case Kind::adopt:
+        return adopt(e);
       case Kind::keep:
         return session_->keep(e.op);
       case Kind::save:
@@ -164,6 +166,21 @@ class SessionReplay {
     }
   }
 
+  /// What the block holds the session may have already, by another number or the same.
+  void adopt(const Event& e) {
+    static_cast<void>(add(e));
+    const Content content{step_, e.storage};
+    const auto held =
+        std::ranges::find_if(here_, [&](const auto& one) { return one.second == e.block && one.first != content; });
+    if (held != here_.end()) {
+      seeds_[content] = seed(held->first);
+      here_[content] = e.block;
+    } else if (here_.try_emplace(content, e.block).second) {
+      write(e.block);
+    }
+    if (session_->adopt(block_of(e), compute_) != e.storage) fail("an adopted block has another number");
+  }
+
   void use(const Event& e) {
     Saved& saved = saved_[e.saved];
     settle_reads(saved.op);
@@ -172,6 +189,7 @@ class SessionReplay {
     if (then == nullptr || !used || then->block == Event::kNoNumber) return;
     if (used.value().block.handle != handle_of(then->block)) return fail("something else was used");
     const Block block = blocks_[then->block];
+    if (row(saved.content.second) >= plan_.graph.storages.size()) here_[saved.content] = then->block;
     const Read read{.address = block.address, .bytes = block.bytes, .seed = seed(saved.content)};
     launch({read});
     late_reads_.push_back(read);
@@ -180,12 +198,13 @@ class SessionReplay {
   }
 
   void change(const Event& e) {
+    settle_reads(kNone<OpId>);
     end(session_->change(handle_of(e.block), e.note == Note::planned, compute_));
-    for (const auto& [content, block] : here_)
-      if (block == e.block) write(blocks_[block], content);
+    write(e.block);
   }
 
   void make_room(const Event& e) {
+    settle_reads(kNone<OpId>);  // what the framework is yet to read it holds, and that is not given up
     const auto given_up = session_->make_room(e.bytes, compute_);
     if (!given_up) static_cast<void>(next_of(Kind::failed));
   }
@@ -345,14 +364,19 @@ class SessionReplay {
   // Kernels
 
   [[nodiscard]] std::uint64_t seed(Content content) const {
-    const auto version = versions_.find(content);
-    return (static_cast<std::uint64_t>(content.second) << 32) ^ (static_cast<std::uint64_t>(content.first) << 16) ^
-           static_cast<std::uint64_t>(version == versions_.end() ? 0 : version->second);
+    const auto found = seeds_.find(content);
+    return found == seeds_.end() ? 0 : found->second;
   }
-  /// Something new.
-  void write(const Block& block, Content content) {
-    ++versions_[content];
-    write_as(block, seed(content));
+  /// Something new, in all that the block holds.
+  void write(std::int32_t block) {
+    ++written_;
+    bool holds_any = false;
+    for (const auto& [content, number] : here_) {
+      if (number != block) continue;
+      seeds_[content] = written_ << 32;
+      holds_any = true;
+    }
+    if (holds_any) write_as(blocks_[block], written_ << 32);
   }
   void write_as(const Block& block, std::uint64_t seed) {
     submit({{.address = block.address, .bytes = block.bytes, .kind = AccessKind::write, .seed = seed}});
@@ -389,7 +413,8 @@ class SessionReplay {
   std::map<std::int32_t, Block> blocks_;
   std::map<Address, Address> live_;       ///< beginnings and ends of what the session has
   std::map<Content, std::int32_t> here_;  ///< blocks that hold what a kernel made, in order for the next
-  std::map<Content, std::int64_t> versions_;
+  std::map<Content, std::uint64_t> seeds_;
+  std::uint64_t written_ = 0;
   std::map<std::int32_t, Saved> saved_;
   std::vector<Read> late_reads_;
   std::vector<Block> late_frees_;

@@ -26,7 +26,8 @@ struct Played {
   bool is_open = false;
 };
 
-/// Whether the framework's allocator is now and then at its end, and all that backward asks for may leave.
+/// Whether the framework's allocator is now and then at its end, and all that backward asks for may leave, also what
+/// the plan does not know.
 enum class Room : std::uint8_t { ample, scarce };
 
 /// Two steps, the second with its backward behind a third. `number` 0: nothing fails.
@@ -36,7 +37,7 @@ Played play(const plan::RankPlan& plan, Call call, std::int64_t number, DeviceCo
   {
     FailingDevice failing(*sim);
     failing.fail(call, number, code);
-    FrameworkPlayer player(plan.graph, *sim, {.may_fail = true});
+    FrameworkPlayer player(plan.graph, *sim, {.may_fail = true, .departs = room == Room::scarce ? 1U : 0U});
     SessionOptions asked;
     if (room == Room::scarce)
       for (std::size_t s = 0; s < plan.graph.storages.size(); ++s) asked.loop.may_spill.push_back(id_of<StorageId>(s));

@@ -82,6 +82,42 @@ TEST(Session, GivesUpMemoryWheneverItIsAskedFor) {
   EXPECT_GT(dropped, testing::cases(20));
 }
 
+/// A framework that makes and saves what no plan knows, beside one that it follows, and is short of memory.
+TEST(Session, GivesUpWhatThePlanDoesNotKnow) {
+  std::int64_t spilled = 0, dropped = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(41, 12))
+    for (const std::uint64_t seed : {0U, 1U, 2U}) {
+      const FrameworkPlayer::Options options{.tells_backward = seed != 1, .streams = 1 + seed % 2, .departs = seed + 1};
+      std::vector<SessionEvent> events;
+      SessionOptions asked{.log = [&](const SessionEvent& event) { events.push_back(event); }};
+      asked.loop.may_spill.push_back(id_of<StorageId>(0));
+      Stage stage(plan, {.seed = seed}, options, asked);
+      stage.asks_for_room(seed, 3);
+      for (int step = 0; step < 3; ++step) stage.player->play(*stage.session);
+      stage.player->begin(*stage.session);  // a backward that comes behind another step
+      stage.issue(stage.ops(true));
+      auto first = stage.player->put_aside();
+      stage.player->play(*stage.session);
+      stage.player->take_up(std::move(first));
+      stage.issue_late(stage.ops(false));
+      stage.player->finish(*stage.session);
+      EXPECT_EQ(stage.player->fault(), "");
+      EXPECT_EQ(stage.session->report().steps_open, 0);
+      const SessionCounts counts = stage.session->report().counts;
+      spilled += counts.spilled;
+      dropped += counts.dropped;
+      if (seed != 2) continue;  // of one stream
+      events.push_back({.kind = SessionEvent::Kind::close});
+      SessionLog log{.loop = asked.loop, .events = std::move(events)};
+      const std::unique_ptr<SimDevice> other = make_sim_device({.capacity_bytes = 4 * kGiB}, {.seed = 5});
+      testing::SessionReplay replay(plan, log, *other, {});
+      EXPECT_EQ(replay.play(), "");
+      EXPECT_EQ(other->race_count(), 0) << (other->races().empty() ? "" : to_string(other->races().front()));
+    }
+  EXPECT_GT(spilled, testing::cases(500));
+  EXPECT_GT(dropped, testing::cases(20));
+}
+
 /// Nothing may be copied that the plan does not copy: what leaves is made again, while what it is made of is there.
 TEST(Session, GivesUpWhatCanBeMadeAgain) {
   std::int64_t dropped = 0;
