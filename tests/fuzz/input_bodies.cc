@@ -448,7 +448,10 @@ std::vector<std::string> session_seeds() {
       "copy_in storage=2 at=0x7f00 bytes=512\nrelease block=0\nused block=1 at=0x7f00 handed_over\n",
       "tidemark_session version=1 host_bytes=0\nrebuild step=1 op=3 last\nsource storage=1 block=0\nmade storage=2 "
       "block=1\n"
-      "failed\nchange block=0 planned\nkeep op=3\nfree saved=0\nend_step\nclose\n"};
+      "failed\nchange block=0 planned\nkeep op=3\nfree saved=0\nend_step\nclose\n",
+      "tidemark_session version=1 host_bytes=0\nmay_spill storage=0\nbegin_step\nadopt storage=52 block=0 at=0x7f00 "
+      "bytes=512\nsave storage=52 saved=0\nmake_room bytes=4096\ncopy_out storage=52 at=0x7f00 bytes=512\nrelease "
+      "block=0\nfree saved=0\nclose\n"};
 }
 
 std::vector<std::string> session_words() {

@@ -31,6 +31,20 @@ TEST(SessionLog, IsGoodToWhereItsRunEnded) {
   EXPECT_EQ(log.value().events[1], (swap::SessionEvent{.op = static_cast<OpId>(3), .stream = 1}));
 }
 
+TEST(SessionLog, HasWhatWasAdopted) {
+  const std::string line = "adopt storage=52 block=3 at=0x7f00 bytes=512 stream=1\n";
+  const auto log = formats::read_session_log(kHead + line, "log");
+  ASSERT_TRUE(log.ok()) << log.error().message;
+  const swap::SessionEvent adopted{.kind = swap::SessionEvent::Kind::adopt,
+                                   .storage = static_cast<StorageId>(52),
+                                   .block = 3,
+                                   .address = 0x7f00,
+                                   .bytes = 512,
+                                   .stream = 1};
+  EXPECT_EQ(log.value().events.front(), adopted);
+  EXPECT_EQ(formats::write_session_event(adopted), line);
+}
+
 TEST(SessionLog, RefusesWhatCannotBeMeantWithItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "log:1: this is no log of a session, which begins with 'tidemark_session'"},
@@ -43,6 +57,7 @@ TEST(SessionLog, RefusesWhatCannotBeMeantWithItsPlace) {
       {kHead + "op op=1 op=1\n", "log:2: 'op' is there twice"},
       {kHead + "op op=1 saved=1\n", "log:2: 'op' has no 'saved'"},
       {kHead + "op op=1 again\n", "log:2: 'op' has no 'again'"},
+      {kHead + "adopt storage=52\n", "log:2: 'adopt' needs block=..."},
       {kHead + "op op=-1\n", "log:2: op is '-1'; it must be"},
       {kHead + "op op=2147483647\n", "log:2: op is '2147483647'; it must be"},
   };

@@ -19,14 +19,23 @@ struct Found {
   bool by_checker = false, by_judge = false;
 };
 
-Found play_without(const plan::RankPlan& plan, std::int64_t dropped, std::size_t streams = 1) {
+/// `options.departs`: and every other block is taken where memory is short.
+Found play_without(const plan::RankPlan& plan, std::int64_t dropped,
+                   const testing::FrameworkPlayer::Options& options = {}) {
   const std::unique_ptr<SimDevice> sim = make_sim_device({.capacity_bytes = 4 * kGiB});
   Found found;
   {
     testing::WaitDropper device(*sim, dropped);
-    testing::FrameworkPlayer player(plan.graph, device, {.streams = streams});
-    auto session = Session::open(plan.program, device, {}, player.calls());
+    testing::FrameworkPlayer player(plan.graph, device, options);
+    SessionOptions asked;
+    if (options.departs != 0) asked.loop.may_spill.push_back(id_of<StorageId>(0));
+    auto session = Session::open(plan.program, device, std::move(asked), player.calls());
     EXPECT_TRUE(session.ok());
+    int blocks = 0;
+    player.before_blocks([&] {
+      if (options.departs == 0 || ++blocks % 2 != 0 || !session.value()->is_in_step()) return;
+      EXPECT_TRUE(session.value()->make_room(256 * kKiB, player.stream()).ok());
+    });
     for (int step = 0; step < 2; ++step) {
       player.begin(*session.value());
       for (std::size_t op = 0; op < plan.graph.ops.size(); ++op) player.issue(session.value().get(), id_of<OpId>(op));
@@ -59,11 +68,27 @@ TEST(SessionRaces, EveryWaitThatTheOthersDoNotImplyIsMissed) {
 TEST(SessionRaces, SoItIsWhereAFrameworkNamesTwoStreams) {
   std::int64_t missed = 0;
   for (const plan::RankPlan& plan : testing::random_captured_plans(23, 3)) {
-    const Found whole = play_without(plan, -1, 2);
+    const Found whole = play_without(plan, -1, {.streams = 2});
     EXPECT_FALSE(whole.by_checker);
     EXPECT_FALSE(whole.by_judge);
     for (std::int64_t wait = 0; wait < whole.waits; ++wait) {
-      const Found found = play_without(plan, wait, 2);
+      const Found found = play_without(plan, wait, {.streams = 2});
+      EXPECT_EQ(found.by_checker, found.by_judge) << wait;
+      missed += found.by_judge ? 1 : 0;
+    }
+  }
+  EXPECT_GT(missed, testing::cases(20));
+}
+
+TEST(SessionRaces, SoItIsOfWhatIsAdoptedAndSpilled) {
+  std::int64_t missed = 0;
+  for (const plan::RankPlan& plan : testing::random_captured_plans(25, 3)) {
+    const testing::FrameworkPlayer::Options options{.departs = 7};
+    const Found whole = play_without(plan, -1, options);
+    EXPECT_FALSE(whole.by_checker);
+    EXPECT_FALSE(whole.by_judge);
+    for (std::int64_t wait = 0; wait < whole.waits; ++wait) {
+      const Found found = play_without(plan, wait, options);
       EXPECT_EQ(found.by_checker, found.by_judge) << wait;
       missed += found.by_judge ? 1 : 0;
     }
