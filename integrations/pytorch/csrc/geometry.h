@@ -33,6 +33,10 @@ class VersionSeen {
   [[nodiscard]] std::uint32_t seen() const { return seen_; }
   [[nodiscard]] std::uint32_t now() const { return counter_.enabled() ? counter_.current_version() : 0; }
   [[nodiscard]] bool is_current() const { return now() == seen_; }
+  /// Changes of this tensor count with the others from now on.
+  void count_in(at::Tensor& tensor) const {
+    if (counter_.enabled()) tensor.unsafeGetTensorImpl()->set_version_counter(counter_);
+  }
 
  private:
   c10::VariableVersion counter_{c10::VariableVersion::DISABLED};

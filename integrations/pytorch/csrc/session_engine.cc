@@ -63,6 +63,11 @@ bool is_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   return found;
 }
 
+/// Bytes of a parameter, say, which are there anyway.
+bool is_view_of_leaf(const at::Tensor& tensor) {
+  return tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
+}
+
 /// With Python's lock. Passes where the session has ended meanwhile.
 KernelTraits classified(const py::object& classify, const c10::OperatorName& op) {
   KernelTraits traits;
@@ -309,6 +314,27 @@ void SessionEngine::depart(Frame& frame, const std::string& what) {
   depart_(frame.path, frame.call, what);
 }
 
+/// Whether the session has the tensor's storage. Otherwise it may hear of what autograd keeps, where it is planned.
+bool SessionEngine::save_in_session(SessionSteps& steps, const Frame& frame, int n, const at::Tensor& tensor,
+                                    Saved& saved) const {
+  const auto* planned = frame.departed ? nullptr : nth(frame.planned_saves, n);
+  const bool is_managed = planned != nullptr && planned->storage != kNone;
+  if (is_managed && steps.storage_of(tensor) == planned->storage) {
+    saved.micro_batch = counters_->micro_batches;
+    saved.handle = steps.save(*planned);
+    return true;
+  }
+  if (planned != nullptr && !is_managed) {
+    saved.micro_batch = counters_->micro_batches;
+    if (planned->use != kNone) saved.handle = steps.save(*planned);
+    return false;
+  }
+  if (!frame.left && (!steps.spills() || is_view_of_leaf(tensor))) return false;
+  saved.handle = steps.save_unplanned(tensor);
+  saved.unplanned = static_cast<bool>(saved.handle);
+  return saved.unplanned;
+}
+
 py::object SessionEngine::pack(const py::object& object) {
   const auto& tensor = THPVariable_Unpack(object.ptr());
   auto& frame = *top_;
@@ -325,25 +351,10 @@ py::object SessionEngine::pack(const py::object& object) {
   }
   const auto steps = this->steps();
   const bool is_followed = steps != nullptr && is_of_thread() && is_open_ && !in_backward();
-  if (is_followed && frame.left) {
-    if (const int storage = steps->storage_of(tensor); storage != kNone) {
-      saved.handle = steps->save({storage, kNone, kNone});
-      saved.geometry = Geometry::of(tensor);
-      saved.version = VersionSeen(tensor);
-      return py::cast(std::move(saved));
-    }
-  }
-  if (is_followed && !frame.departed) {
-    if (const auto* planned = nth(frame.planned_saves, n)) {
-      saved.micro_batch = counters_->micro_batches;
-      if (planned->storage != kNone && steps->storage_of(tensor) == planned->storage) {
-        saved.handle = steps->save(*planned);
-        saved.geometry = Geometry::of(tensor);
-        saved.version = VersionSeen(tensor);
-        return py::cast(std::move(saved));
-      }
-      if (planned->storage == kNone && planned->use != kNone) saved.handle = steps->save(*planned);
-    }
+  if (is_followed && save_in_session(*steps, frame, n, tensor, saved)) {
+    saved.geometry = Geometry::of(tensor);
+    saved.version = VersionSeen(tensor);
+    return py::cast(std::move(saved));
   }
   std::optional<Unseen> unseen;
   if (!has_python_kernels(tensor)) unseen.emplace();
@@ -369,7 +380,10 @@ at::Tensor SessionEngine::found(const Saved& saved) {
   check_unchanged(is_kept ? saved.kept.sizes() : at::IntArrayRef(saved.geometry.sizes), saved.version);
   if (!saved.handle) return saved.kept;
   const c10::Storage storage = saved.handle.use(again);
-  return is_kept ? saved.kept : saved.geometry.over(storage);
+  if (is_kept) return saved.kept;
+  at::Tensor tensor = saved.geometry.over(storage);
+  if (saved.unplanned) saved.version.count_in(tensor);
+  return tensor;
 }
 
 }  // namespace tidemark_torch

@@ -57,7 +57,8 @@ struct Saved {
   std::shared_ptr<BatchProgress> progress;
   std::int64_t micro_batch = 0;  // since the session began
   at::Tensor kept;
-  Geometry geometry;  // where nothing is kept
+  Geometry geometry;       // where nothing is kept
+  bool unplanned = false;  // the session has it all the same
   VersionSeen version;
 };
 
@@ -101,7 +102,7 @@ class SessionEngine final : public KernelWatch {
   [[nodiscard]] std::shared_ptr<Frame> frame(const std::string& path, int call) const;
   void enter(std::shared_ptr<Frame> frame) { top_ = std::move(frame); }
   /// What the module that runs does from here on is not the captured step's, and it says so itself. Of what it saves
-  /// the session still has what is managed.
+  /// the session still has what is managed, also where it does not spill.
   void leave_plan() { top_->departed = top_->left = true; }
 
   // Hooks of saved tensors
@@ -123,6 +124,8 @@ class SessionEngine final : public KernelWatch {
   [[nodiscard]] std::shared_ptr<SessionSteps> steps() const;
   [[nodiscard]] std::shared_ptr<RequestRecorder> recorder() const;
   void forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack);
+  [[nodiscard]] bool save_in_session(SessionSteps& steps, const Frame& frame, int n, const at::Tensor& tensor,
+                                     Saved& saved) const;
   at::Tensor found(const Saved& saved);
 
   std::vector<std::shared_ptr<PlannedBatch>> batches_;

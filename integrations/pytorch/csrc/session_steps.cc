@@ -91,7 +91,7 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
                            const std::string& record, tidemark_allocator* allocator,
                            const std::vector<RequestRow>& requests, const std::vector<int>& may_spill,
                            tidemark_submit_queued submit_queued)
-    : device_(device), raw_stream_(std::move(raw_stream)) {
+    : device_(device), spills_(!may_spill.empty()), raw_stream_(std::move(raw_stream)) {
   tidemark_error* error = nullptr;
   tidemark_plan* plan = nullptr;
   tidemark_device_options device_options{};
@@ -128,8 +128,8 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
                      .offset = offset,
                      .is_remade = is_remade ? 1 : 0,
                      .reserved = 0});
-  options.is_idle = [](void*, void* handle) {
-    return c10::raw::intrusive_ptr::use_count(static_cast<c10::StorageImpl*>(handle)) == 1 ? 1 : 0;
+  options.is_idle = [](void* user, void* handle) {
+    return static_cast<SessionSteps*>(user)->is_idle(static_cast<c10::StorageImpl*>(handle)) ? 1 : 0;
   };
   options.may_spill = may_spill.empty() ? nullptr : may_spill.data();
   options.may_spill_count = static_cast<std::int64_t>(may_spill.size());
@@ -245,9 +245,14 @@ void SessionSteps::record_call(const PlannedCall& planned, const c10::OperatorHa
   if (planned.first) (*records_)[planned.op].clear();
   const auto calls = records_->find(planned.op);
   if (calls == records_->end()) return;
-  calls->second.push_back(
-      record(op, traits, stack, planned.outputs,
-             {.storage_of = [this](const at::Tensor& tensor) { return storage_of(tensor); }, .changes = changes_}));
+  calls->second.push_back(record(op, traits, stack, planned.outputs,
+                                 {.storage_of =
+                                      [this](const at::Tensor& tensor) {
+                                        const int storage = storage_of(tensor);
+                                        return is_managed(storage) ? storage
+                                                                   : kNone;  // what is adopted is not recomputed from
+                                      },
+                                  .changes = changes_}));
 }
 
 void SessionSteps::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
@@ -269,7 +274,44 @@ SavedHandle SessionSteps::save(const PlannedSave& planned) {
   tidemark_error* error = nullptr;
   tidemark_saved* saved = nullptr;
   check(tidemark_session_save(session_, planned.storage, planned.use, planned.until, &saved, &error), error);
-  return SavedHandle(shared_from_this(), records_, saved);
+  const bool is_adopted = planned.storage != kNone && !is_managed(planned.storage);
+  return SavedHandle(shared_from_this(), is_adopted ? nullptr : records_, saved);
+}
+
+SavedHandle SessionSteps::save_unplanned(const at::Tensor& tensor) {
+  if (!is_lendable(tensor)) return {};
+  const SessionLock lock;  // what is found is there until it is saved
+  if (session_ == nullptr) return {};
+  int storage = storage_of(tensor);
+  if (storage == kNone && spills_ && is_worth_adopting(tensor.storage())) storage = adopt(tensor.storage());
+  if (storage == kNone) return {};
+  return save({storage, kNone, kNone});
+}
+
+bool SessionSteps::is_worth_adopting(const c10::Storage& storage) const {
+  constexpr std::size_t kSmall = 512;  // of which many share a page of the allocator
+  if (storage.nbytes() <= kSmall || storage.data() == nullptr) return false;
+  if (storage.allocator() == nullptr) return false;  // NumPy's, or another library's
+  return !device_.is_cpu() || storage.allocator() == c10::GetAllocator(c10::DeviceType::CPU);
+}
+
+int SessionSteps::adopt(const c10::Storage& storage) {
+  tidemark_error* error = nullptr;
+  std::int32_t adopted = kNone;
+  const tidemark_block block = lend(storage);
+  const auto status = tidemark_session_adopt(session_, block, stream(), &adopted, &error);
+  if (status != TIDEMARK_STATUS_OK) static_cast<void>(reclaim(block));
+  check(status, error);
+  adopted_.try_emplace(block.handle, block);
+  return adopted;
+}
+
+/// Nor may its bytes have moved, as by a resize of a storage that the plan does not know.
+bool SessionSteps::is_idle(c10::StorageImpl* storage) const {
+  if (c10::raw::intrusive_ptr::use_count(storage) != 1) return false;
+  const auto block = adopted_.find(storage);
+  return block == adopted_.end() || (block->second.address == reinterpret_cast<tidemark_address>(storage->data()) &&
+                                     block->second.bytes == static_cast<std::int64_t>(storage->nbytes()));
 }
 
 c10::Storage SessionSteps::use(tidemark_saved* saved, bool again) {
@@ -282,6 +324,7 @@ c10::Storage SessionSteps::use(tidemark_saved* saved, bool again) {
   check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &handed_over, &error), error);
   if (block.handle == nullptr) return {};
   if (handed_over == 0) return look_at(block);
+  adopted_.erase(block.handle);
   c10::Storage storage = reclaim(block);
   note_stream(storage);
   return storage;
@@ -408,6 +451,7 @@ tidemark_block SessionSteps::take_block(std::int64_t bytes) {
 }
 
 void SessionSteps::release(tidemark_block block) {
+  adopted_.erase(block.handle);
   const c10::Storage storage = reclaim(block);
   try {
     note_stream(storage);

@@ -40,7 +40,8 @@ class SessionSteps;
 /// Operation, storage, bytes, least bytes, offset, whether it is remade: a tidemark_request.
 using RequestRow = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, bool>;
 
-/// What autograd keeps in the place of a tensor of a managed storage, or beside one that it keeps. Moves only.
+/// What autograd keeps in the place of a tensor of a managed or adopted storage, or beside one that it keeps. Moves
+/// only.
 class SavedHandle {
  public:
   SavedHandle() = default;
@@ -102,6 +103,11 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   void take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor);
   [[nodiscard]] int storage_of(const at::Tensor& tensor) const;
   [[nodiscard]] SavedHandle save(const PlannedSave& planned);
+  /// Whether what autograd saves may go to host memory: then the session is to have all of it.
+  [[nodiscard]] bool spills() const { return spills_; }
+  /// Of a tensor that the plan has nothing of: its storage is managed, or adopted where the session spills. Nothing: it
+  /// is for autograd to keep.
+  [[nodiscard]] SavedHandle save_unplanned(const at::Tensor& tensor);
   /// A kernel is about to change `tensor` in place.
   void change(const at::Tensor& tensor, bool planned);
   /// The allocator of the device is at its end. Whether storages have given something up.
@@ -115,6 +121,10 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
 
   /// Whether the session can have its storage: of another device, as meta, there is nothing to copy.
   [[nodiscard]] bool is_lendable(const at::Tensor& tensor) const;
+  /// Whether spilling it would make room for others.
+  [[nodiscard]] bool is_worth_adopting(const c10::Storage& storage) const;
+  [[nodiscard]] int adopt(const c10::Storage& storage);
+  [[nodiscard]] bool is_idle(c10::StorageImpl* storage) const;
   [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again);
   void free(tidemark_saved* saved);
   /// Throws what a callback threw, or what the session says.
@@ -134,6 +144,7 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
 
   const int forks_ = forks_in_calls();
   const c10::Device device_;
+  const bool spills_;
   pybind11::object raw_stream_;
   std::optional<c10::Stream> stream_;  // the one named last
   tidemark_stream vendors_stream_{};   // the same as the vendor has it
@@ -147,6 +158,7 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   std::map<std::int64_t, std::weak_ptr<StepRecords>> in_flight_;  // by step
   std::int64_t changes_ = 0;                                      // in place, that the session heard of
   std::unordered_map<const void*, std::int64_t> last_change_;     // by storage, while steps are in flight
+  std::unordered_map<const void*, tidemark_block> adopted_;       // as they were; by storage
   std::exception_ptr thrown_;                                     // in a callback
 };
 
