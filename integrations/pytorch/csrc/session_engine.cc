@@ -56,9 +56,8 @@ bool copies_to_host(const c10::OperatorHandle& op, const torch::jit::Stack& stac
 /// kernels.is_on_meta()
 bool is_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto count = op.schema().arguments().size();
-  bool found = std::any_of(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end(), [](const c10::IValue& value) {
-    return value.isDevice() && value.toDevice().is_meta();
-  });
+  bool found = std::any_of(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end(),
+                           [](const c10::IValue& value) { return value.isDevice() && value.toDevice().is_meta(); });
   for_each_tensor(stack, count, [&](const at::Tensor& tensor) { found = found || tensor.is_meta(); });
   return found;
 }
