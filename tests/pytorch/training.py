@@ -8,7 +8,7 @@ import torch
 # There the backward of a capture has started PyTorch's threads of backward, which a fork does not have.
 forks_after_capture = pytest.mark.skipif(
     tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 11),
-    reason="PyTorch 2.11 refuses backward in a process forked after one on fake tensors",
+    reason="PyTorch refuses, from 2.11 on, backward in a process forked after one on fake tensors",
 )
 
 
