@@ -18,7 +18,7 @@ from .geometry import Geometry
 from .host_copy import HostCopy
 from .step_recorder import StepRecorder, made_by
 from .torch_internals import FakeTensor
-from .tensor_parts import WrapperHooks, is_wrapper_type
+from .tensor_parts import is_wrapper_type
 
 
 class RealRecorder(StepRecorder):

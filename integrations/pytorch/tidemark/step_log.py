@@ -113,8 +113,9 @@ class StepLog:
         seen = SeenStorage(f"resized.{len(self.storages)}", storage.nbytes(), "temporary", frames.top.path, made)
         self._live.append(self._add(storage, seen))
         outputs = (len(self.storages) - 1,)
-        func = torch.ops.aten.empty.memory_format
-        self.calls.append(SeenCall(func, None, [], list(outputs), outputs, "backward" if phase == "forward" else phase, "", 1, 0))
+        # In forward it would have a place among the kernels, which a session counts and no resizing is one of.
+        phase = "backward" if phase == "forward" else phase
+        self.calls.append(SeenCall(torch.ops.aten.empty.memory_format, None, [], list(outputs), outputs, phase, "", 1, 0))
 
     def bury(self):
         """Notes which storages have gone since the last call."""
