@@ -6,7 +6,7 @@ import pytest
 import tidemark
 import torch
 from random_plans import least, swapped
-from tidemark import capturing, engine, kernels
+from tidemark import fake_step, engine, kernels
 from tidemark.cost import default_rates
 from training import same, train
 
@@ -60,7 +60,7 @@ def test_an_optimizer_is_captured_with_the_kernels_that_the_device_has(monkeypat
     one_by_one, at_once = updates(foreach=False), updates(foreach=True)
     assert one_by_one != at_once and any("_foreach_" in name for name in at_once)
     assert updates() == one_by_one
-    monkeypatch.setattr(capturing, "foreach_devices", lambda: ["cpu"])
+    monkeypatch.setattr(fake_step, "foreach_devices", lambda: ["cpu"])
     assert updates() == at_once
     assert updates(foreach=False) == one_by_one
     assert not any("_foreach_" in name for name in updates(differentiable=True))

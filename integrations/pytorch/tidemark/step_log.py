@@ -68,7 +68,7 @@ class StepLog:
     def know(self, tensor, name, role):
         """What is there before the step."""
         for part in parts_of(tensor):
-            storage = part.untyped_storage()
+            storage = storage_of(part)
             if storage._cdata not in self._ids:
                 self._add(storage, SeenStorage(name, storage.nbytes(), role, "", -1))
 

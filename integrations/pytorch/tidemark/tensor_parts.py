@@ -6,7 +6,12 @@ Thread rule: none of its own.
 
 from torch import Tensor
 
-from .torch_internals import is_traceable_wrapper_subclass as is_wrapper
+from .torch_internals import is_traceable_wrapper_subclass
+
+
+def is_wrapper(tensor):
+    """Nested tensors are not among them: the sizes of their rows are data."""
+    return is_traceable_wrapper_subclass(tensor) and not tensor.is_nested
 
 
 def is_wrapper_type(kind):
