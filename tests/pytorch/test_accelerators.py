@@ -6,7 +6,7 @@ import pytest
 import tidemark
 import torch
 from random_plans import least, swapped
-from tidemark import fake_step, engine, kernels
+from tidemark import engine, fake_step, kernels
 from tidemark.cost import default_rates
 from training import same, train
 

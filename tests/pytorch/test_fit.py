@@ -218,8 +218,8 @@ def split(model):
     "arguments, error, said",
     [
         ({"model": "gpt2"}, tidemark.CaptureError, "a str is no model"),
-        ({"batch": {"y": batch()}}, tidemark.CaptureError, r"OfNames.forward\(x, shift=None\) cannot be.*the batch has 'y'"),
-        ({"batch": (batch(),) * 3}, tidemark.CaptureError, "the batch has 3 by position"),
+        ({"batch": {"y": batch(2)}}, tidemark.CaptureError, r"OfNames.forward\(x, shift=None\) cannot be.*the batch has 'y'"),
+        ({"batch": (batch(2),) * 3}, tidemark.CaptureError, "the batch has 3 by position"),
         ({"loss": None}, tidemark.CaptureError, r'the loss of OfNames is a dict.*lambda output: output\["loss"\]'),
         ({"loss": lambda output: torch.ones(2)}, tidemark.CaptureError, r"loss of OfNames is of shape \(2,\)"),
         ({"optimizer": of_another_model}, tidemark.CaptureError, r"steps no parameter.*SGD\(model.parameters\(\)\)"),
