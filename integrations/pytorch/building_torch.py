@@ -35,12 +35,10 @@ def building_torch():
     return torch
 
 
-def dynamic_metadata(field, settings):
-    """For scikit-build-core: what is built serves one minor version of PyTorch, which is in its name and required."""
+def dynamic_metadata(settings, _project):
+    """For scikit-build-core: what is built serves one minor version of PyTorch, which is in its version and required."""
     major, minor = _requirements().series_of(building_torch().__version__)
-    if field == "version":
-        return f"{settings['of']}+torch{major}.{minor}"
-    return [f"torch=={major}.{minor}.*"]
+    return {"version": f"{settings['of']}+torch{major}.{minor}", "dependencies": [f"torch=={major}.{minor}.*"]}
 
 
 if __name__ == "__main__":

@@ -147,8 +147,10 @@ def test_pip_and_cmake_are_told_the_same_pytorch():
     assert said.stdout.split() == [folder, torch.__version__, str(int(torch.compiled_with_cxx11_abi()))]
     building = runpy.run_path(str(place / "building_torch.py"))
     minor = ".".join(torch.__version__.split(".")[:2])
-    assert building["dynamic_metadata"]("version", {"of": "0.1.0"}) == f"0.1.0+torch{minor}"
-    assert building["dynamic_metadata"]("dependencies", {}) == [f"torch=={minor}.*"]
+    assert building["dynamic_metadata"]({"of": "0.1.0"}, {}) == {
+        "version": f"0.1.0+torch{minor}",
+        "dependencies": [f"torch=={minor}.*"],
+    }
 
 
 @pytest.mark.parametrize(
