@@ -98,7 +98,13 @@ tidemark_allocator* ProcessAllocators::open_slot(int index) {
 }
 
 void ProcessAllocators::set_submit_queued(tidemark_submit_queued submit_queued, void* user) {
-  submitting_ = submit_queued == nullptr ? nullptr : new Submitting{.submit_queued = submit_queued, .user = user};
+  if (submit_queued == nullptr) {
+    submitting_ = nullptr;
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  was_set_.push_front({.submit_queued = submit_queued, .user = user});
+  submitting_ = &was_set_.front();
 }
 
 /// Of a family that may have such a framework: CUDA's has none.

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <forward_list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -64,7 +65,8 @@ class ProcessAllocators {
   std::array<bool, kMostDevices> refused_{};
   std::atomic<bool> refused_an_index_{false};
   std::array<std::atomic<tidemark_allocator*>, kMostDevices> slots_{};
-  std::atomic<const Submitting*> submitting_{nullptr};  // what was set before stays: a call may be in it
+  std::forward_list<Submitting> was_set_;  // all of them, below `mutex_`: a call may be in one that was set before
+  std::atomic<const Submitting*> submitting_{nullptr};
   /// What a thread of the parent was opening is not open in the child, which has a new lock and opens its own.
   const ForkHandlers at_fork_{ForkLevel::group, {.after_fork_in_child = [this] { std::construct_at(&mutex_); }}};
 };

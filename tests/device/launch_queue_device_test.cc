@@ -162,9 +162,12 @@ TEST_F(BelowALaunchQueue, WithoutAskingItComesBefore) {
 TEST_F(BelowALaunchQueue, WhatIsCalledLaterComesBehindACopyIn) {
   open(true);
   const StreamHandle ours = stream(StreamRole::h2d);
+  const EventHandle read = event();
   const EventHandle arrived = event();
   call_kernel(0);
   EXPECT_EQ(device_->copy(theirs(), result_, block_, kBytes, CopyKind::device_to_host), DeviceCode::ok);
+  EXPECT_EQ(device_->record_event(read, theirs()), DeviceCode::ok);
+  EXPECT_EQ(device_->wait_event(ours, read), DeviceCode::ok);
   EXPECT_EQ(device_->copy(ours, block_, values_[2], kBytes, CopyKind::host_to_device), DeviceCode::ok);
   EXPECT_EQ(device_->record_event(arrived, ours), DeviceCode::ok);
   EXPECT_EQ(device_->wait_event(theirs(), arrived), DeviceCode::ok);
