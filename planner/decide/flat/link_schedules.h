@@ -27,4 +27,9 @@ struct LinkSchedule {
 /// problem.has_link.
 [[nodiscard]] std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits);
 
+/// The same for one budget (aimed.h): every view is searched at the budget and at peaks that leave its pages more room,
+/// and then the one that came to most again. `work`: entries of profiles looked at, about. REQUIRES: problem.has_link.
+[[nodiscard]] std::vector<LinkSchedule> find_link_schedules_within(const Problem& problem, Bytes budget, double work,
+                                                                   const SearchLimits& limits);
+
 }  // namespace tidemark::decide::flat
