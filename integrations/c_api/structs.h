@@ -31,6 +31,8 @@ template <>
 inline constexpr std::array<std::size_t, 2> kLaterBytes<tidemark_run_options> = {
     offsetof(tidemark_run_options, expert_group), offsetof(tidemark_run_options, sent_load)};
 template <>
+inline constexpr std::size_t kFirstBytes<tidemark_graph_options> = offsetof(tidemark_graph_options, watch);
+template <>
 inline constexpr std::size_t kFirstBytes<tidemark_session_options> = offsetof(tidemark_session_options, record);
 
 /// The caller's size of the struct, checked: what it has behind what this version knows must be zero. Nothing behind
