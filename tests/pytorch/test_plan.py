@@ -114,22 +114,22 @@ def test_refused_before_the_first_step_with_what_would_do():
 
 def wide_encoder():
     torch.manual_seed(0)
-    layers = [nn.TransformerEncoderLayer(64, 4, 128, batch_first=True) for _ in range(8)]
-    model, inputs = nn.Sequential(*layers), (torch.randn(8, 32, 64),)
+    layers = [nn.TransformerEncoderLayer(64, 4, 256, batch_first=True) for _ in range(8)]
+    model, inputs = nn.Sequential(*layers), (torch.randn(32, 128, 64),)
     return tidemark.capture(model, inputs, lambda out: out.square().mean())
 
 
 def test_a_time_limit_ends_the_search_with_a_plan():
     graph = wide_encoder()
-    budget = graph.keep_all_peak_bytes() * 9 // 10 + (8 << 20)
+    budget = graph.keep_all_peak_bytes() * 3 // 4
     plan = tidemark.plan(graph, budget, time_limit=100)
     assert not plan.stopped
     assert plan.file == tidemark.plan(graph, budget).file
     hasty = tidemark.plan(graph, budget, time_limit=1e-9)
     assert hasty.peak_bytes <= budget and hasty.added_cost_percent >= plan.added_cost_percent
-    assert hasty.stopped or hasty.keeps_all
+    assert hasty.stopped and len(hasty.schedule) > len(graph.ops)
     with pytest.raises(tidemark.TidemarkError):
-        tidemark.plan(graph, graph.keep_all_peak_bytes() // 8, time_limit=1e-9)
+        tidemark.plan(graph, graph.keep_all_peak_bytes() // 50, time_limit=1e-9)
     for wrong in (0, -1, float("nan")):
         with pytest.raises(tidemark.TidemarkError, match="time limit"):
             tidemark.plan(graph, budget, time_limit=wrong)
@@ -137,7 +137,7 @@ def test_a_time_limit_ends_the_search_with_a_plan():
 
 def test_progress_is_told_to_a_function_or_drawn(monkeypatch):
     graph = wide_encoder()
-    budget = graph.keep_all_peak_bytes() * 9 // 10 + (8 << 20)
+    budget = graph.keep_all_peak_bytes() * 3 // 4
     told = []
     tidemark.plan(graph, budget, progress=told.append)
     assert told == sorted(told) and told[-1] == 1

@@ -28,9 +28,9 @@ constexpr double kGain = 1e-3;                    // of the cost, that counts
 constexpr std::int64_t kPassWork = 3000;          // per op, of a pass, at most
 constexpr double kSeedShare = 0.05;               // of the work, per rerun of seeds: see seed_reruns
 constexpr unsigned kFoldedRounds = 3;             // behind which decisions of layers are replicated
-constexpr std::int32_t kMostSources = 24;
-constexpr double kFoldShare = 0.1;   // of the work, of each
-constexpr double kStartShare = 0.1;  // of the progress told
+constexpr std::int32_t kMostSources = 24, kFewSources = 8;  // layers; of one budget, and of several that share the work
+constexpr double kFoldShare = 0.1;                          // of the work, of each
+constexpr double kStartShare = 0.1;                         // of the progress told
 constexpr std::uint64_t kSeed = 1;
 
 class AimedSearch {
@@ -39,13 +39,13 @@ class AimedSearch {
       : p_(problem), repeats_(problem), aim_(aim), limits_(limits), archive_(archive) {}
 
   void run() {
-    find_starts();
+    if (best_cost(aim_.budgets.back()) < 0) find_starts();
     tell(kStartShare);
     int idle = 0;
     for (unsigned round = 0; round < kRounds && idle < kPatience && !is_done(); ++round) {
       const std::vector<std::int64_t> before = best_costs();
       search_round(round);
-      if (round < kFoldedRounds) replicate_layers(round);
+      if (round < (aim_.budgets.size() == 1 ? kFoldedRounds : 1)) replicate_layers(round);
       const std::vector<std::int64_t> now = best_costs();
       bool gain = false;
       for (std::size_t i = 0; i < now.size(); ++i) gain |= gained(before[i], now[i]);
@@ -144,13 +144,15 @@ class AimedSearch {
     const Bytes budget = aim_.budgets.front();
     const Solution* best = archive_.best_within(budget);
     if (best == nullptr || best->added_cost == 0) return;
-    const std::int32_t layers = repeats_.layers(), stride = (layers - 1) / kMostSources + 1;
+    const bool single = aim_.budgets.size() == 1;
+    const std::int32_t layers = repeats_.layers(), stride = (layers - 1) / (single ? kMostSources : kFewSources) + 1;
     struct Source {
       std::int32_t layer = 0, first = 0, last = 0;
     };
     std::vector<Source> sources;
     for (std::int32_t layer = 0; layer < layers; layer += stride) {
       sources.push_back({.layer = layer, .first = 0, .last = layers - 1});
+      if (!single) continue;
       sources.push_back({.layer = layer, .first = 0, .last = layer});
       sources.push_back({.layer = layer, .first = layer, .last = layers - 1});
     }
@@ -160,7 +162,7 @@ class AimedSearch {
       if (stopped()) return;
       const Source& source = sources[i];
       State state(p_, budget);
-      state.load(without_useless(p_, repeats_.replicated(*best, source.layer, source.first, source.last)));
+      repeats_.replicate(*best, source.layer, source.first, source.last, state);
       Improver improver(state, found[i], kSeed + i + 100 * round + 50'000);
       if (state.profile().overflow() > 0 && !improver.repair(work)) return;
       take_back_idle(state, work);

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -54,6 +53,7 @@ double effort_of_view(std::int32_t ops) {
 constexpr double kRooms[] = {1, 1.005, 1.02, 1.05, 1.1, 1.2, 1.4};
 /// The same from the budget of a search aimed at it.
 constexpr double kAimedRooms[] = {1, 1.02, 1.06, 1.15, 1.3};
+constexpr double kTryWork = 3e5;     // what a try is taken to be
 constexpr double kViewsShare = 0.4;  // of its work; the rest, over the ops, goes to tries at the best it timed
 constexpr std::size_t kTimedOfView = 16;
 constexpr std::size_t kExchanges = 4;
@@ -197,100 +197,99 @@ std::vector<Problem> offers_of(const Problem& problem) {
   return offered;
 }
 
-/// One view of one offer, and what it has come to at one budget.
-class AimedView {
- public:
-  AimedView(const Problem& offer, const View& view, Bytes budget) : seen_(as_seen(offer, view)), budget_(budget) {
-    for (const double room : kAimedRooms) peaks_.push_back(static_cast<Bytes>(static_cast<double>(budget) / room));
-  }
-
-  void search(double work, const SearchLimits& limits) {
-    search_within(seen_, {.budgets = peaks_, .work = work}, limits, archive_);
-    time_some();
-  }
-
-  struct Found {
-    Solution solution;
-    LinkSchedule linked;
+/// What a search of one view found for a budget: the best at it and at every peak below, the lowest, and others evenly.
+std::vector<Solution> found_by(const Problem& seen, Bytes budget, double work, const SearchLimits& limits) {
+  std::vector<Bytes> peaks;
+  for (const double room : kAimedRooms) peaks.push_back(static_cast<Bytes>(static_cast<double>(budget) / room));
+  Archive archive;
+  search_within(seen, {.budgets = peaks, .work = work}, limits, archive);
+  std::vector<const Solution*> chosen{&archive.all().front()};
+  const auto add = [&](const Solution* one) {
+    if (one != nullptr && std::ranges::find(chosen, one) == chosen.end()) chosen.push_back(one);
   };
-  [[nodiscard]] const std::vector<Found>& found() const { return found_; }
-
- private:
-  /// The best at every peak, and others evenly.
-  void time_some() {
-    std::vector<const Solution*> chosen{&archive_.all().front()};
-    const auto add = [&](const Solution* one) {
-      if (one != nullptr && std::ranges::find(chosen, one) == chosen.end()) chosen.push_back(one);
-    };
-    for (const Bytes peak : peaks_) add(archive_.best_within(peak));
-    const auto above = std::ranges::upper_bound(archive_.all(), budget_, {}, &Solution::peak_bytes);
-    const auto fitting = static_cast<std::size_t>(above - archive_.all().begin());
-    for (std::size_t i = 0; i < std::min(kTimedOfView, fitting); ++i)
-      add(&archive_.all()[i * fitting / std::min(kTimedOfView, fitting)]);
-    std::vector<std::optional<LinkSchedule>> timed(chosen.size());
-    threads::parallel_for_each(0, chosen.size(), [&](std::size_t i) {
-      timed[i] = timed_within(seen_, useful(seen_, *chosen[i]), std::max(budget_, chosen[i]->peak_bytes));
-    });
-    for (std::size_t i = 0; i < chosen.size(); ++i)
-      if (timed[i]) found_.push_back({.solution = *chosen[i], .linked = *std::move(timed[i])});
-  }
-
-  Problem seen_;
-  Bytes budget_;
-  std::vector<Bytes> peaks_;  ///< descending
-  Archive archive_;
-  std::vector<Found> found_;
-};
-
-/// From some of the best, on what they come to once they are timed.
-std::vector<LinkSchedule> exchanged(const Problem& problem, std::vector<AimedView::Found> starts, Bytes budget,
-                                    double work, const SearchLimits& limits) {
-  std::erase_if(starts, [&](const AimedView::Found& one) { return one.linked.peak_bytes > budget; });
-  std::ranges::stable_sort(
-      starts, {}, [](const AimedView::Found& one) { return std::pair(one.linked.added_cost, one.linked.peak_bytes); });
-  const auto same = [](const AimedView::Found& a, const AimedView::Found& b) {
-    return a.linked.added_cost == b.linked.added_cost;
-  };
-  starts.erase(std::unique(starts.begin(), starts.end(), same), starts.end());
-  if (starts.size() > kExchanges) starts.resize(kExchanges);
-  std::vector<std::optional<LinkSchedule>> found(starts.size());
-  threads::parallel_for_each(0, starts.size(), [&](std::size_t i) {
-    const LinkExchange how{.budget = budget,
-                           .tries = static_cast<int>(std::min(kMostTries, work / (problem.op_count + 1))),
-                           .cost_of = [&](const State& state) -> std::int64_t {
-                             const std::optional<LinkSchedule> one = timed_within(problem, schedule_of(state), budget);
-                             return one && one->peak_bytes <= budget ? one->added_cost : -1;
-                           },
-                           .should_stop = limits.should_stop};
-    const Solution best = exchange_pages(problem, how, starts[i].solution, starts[i].linked.added_cost);
-    found[i] = timed_within(problem, useful(problem, best), budget);
-  });
-  std::vector<LinkSchedule> all;
-  for (std::optional<LinkSchedule>& one : found)
-    if (one) all.push_back(*std::move(one));
-  return all;
+  for (const Bytes peak : peaks) add(archive.best_within(peak));
+  const auto above = std::ranges::upper_bound(archive.all(), budget, {}, &Solution::peak_bytes);
+  const auto fitting = static_cast<std::size_t>(above - archive.all().begin());
+  const std::size_t some = std::min(kTimedOfView, fitting);
+  for (std::size_t i = 0; i < some; ++i) add(&archive.all()[i * fitting / some]);
+  std::vector<Solution> found;
+  for (const Solution* one : chosen) found.push_back(without_useless(seen, *one));
+  return found;
 }
 
 }  // namespace
 
-std::vector<LinkSchedule> find_link_schedules_within(const Problem& problem, Bytes budget, double work,
-                                                     const SearchLimits& limits) {
-  std::vector<AimedView::Found> found;
-  std::vector<LinkSchedule> schedules;
-  const std::vector<Problem> offered = offers_of(problem);
-  std::vector<std::unique_ptr<AimedView>> views;
-  for (const Problem& offer : offered)
-    for (const View& view : kViews) views.push_back(std::make_unique<AimedView>(offer, view, budget));
-  PartedProgress progress(limits.on_progress, views.size() + 1);
-  threads::parallel_for_each(0, views.size(), [&](std::size_t i) {
+void LinkSearch::search_views(Bytes budget, double work, const SearchLimits& limits) {
+  std::vector<Problem> seen;
+  for (const Problem& offer : offers_of(problem_))
+    for (const View& view : kViews) seen.push_back(as_seen(offer, view));
+  PartedProgress progress(limits.on_progress, seen.size() + 1);
+  std::vector<std::vector<Solution>> found(seen.size());
+  threads::parallel_for_each(0, seen.size(), [&](std::size_t i) {
     SearchLimits some = limits;
     some.on_progress = progress.part(i);
-    views[i]->search(work * kViewsShare / static_cast<double>(views.size()), some);
+    found[i] = found_by(seen[i], budget, work / static_cast<double>(seen.size()), some);
   });
-  for (const auto& view : views) std::ranges::copy(view->found(), std::back_inserter(found));
-  for (const AimedView::Found& one : found) schedules.push_back(one.linked);
-  std::ranges::move(exchanged(offered.front(), std::move(found), budget, work * (1 - kViewsShare), limits),
-                    std::back_inserter(schedules));
+  for (std::vector<Solution>& of_view : found) std::ranges::move(of_view, std::back_inserter(known_));
+}
+
+/// The cheapest first, those above the budget at the end.
+std::vector<LinkSearch::Timed> LinkSearch::timed_known(Bytes budget) const {
+  std::vector<std::optional<LinkSchedule>> linked(known_.size());
+  threads::parallel_for_each(0, known_.size(), [&](std::size_t i) {
+    linked[i] = timed_within(problem_, schedule_of(problem_, known_[i]), std::max(budget, known_[i].peak_bytes));
+  });
+  std::vector<Timed> timed;
+  for (std::size_t i = 0; i < known_.size(); ++i)
+    if (linked[i]) timed.push_back({.solution = known_[i], .linked = *std::move(linked[i])});
+  std::ranges::stable_sort(timed, {}, [&](const Timed& one) {
+    return std::tuple(std::max(one.linked.peak_bytes, budget), one.linked.added_cost, one.linked.peak_bytes);
+  });
+  return timed;
+}
+
+/// From the cheapest that fit, on what they come to once they are timed.
+std::vector<LinkSearch::Timed> LinkSearch::exchanged(std::vector<Timed> starts, Bytes budget, double work,
+                                                     const SearchLimits& limits) const {
+  std::erase_if(starts, [&](const Timed& one) { return one.linked.peak_bytes > budget; });
+  const auto same = [](const Timed& a, const Timed& b) { return a.linked.added_cost == b.linked.added_cost; };
+  starts.erase(std::unique(starts.begin(), starts.end(), same), starts.end());
+  if (starts.size() > kExchanges) starts.resize(kExchanges);
+  std::vector<std::optional<LinkSchedule>> linked(starts.size());
+  threads::parallel_for_each(0, starts.size(), [&](std::size_t i) {
+    const LinkExchange how{.budget = budget,
+                           .tries = static_cast<int>(std::min(kMostTries, work / kTryWork)),
+                           .cost_of = [&](const State& state) -> std::int64_t {
+                             const std::optional<LinkSchedule> one = timed_within(problem_, schedule_of(state), budget);
+                             return one && one->peak_bytes <= budget ? one->added_cost : -1;
+                           },
+                           .should_stop = limits.should_stop};
+    starts[i].solution = without_useless(
+        problem_, exchange_pages(problem_, how, std::move(starts[i].solution), starts[i].linked.added_cost));
+    linked[i] = timed_within(problem_, schedule_of(problem_, starts[i].solution), budget);
+  });
+  std::vector<Timed> better;
+  for (std::size_t i = 0; i < starts.size(); ++i)
+    if (linked[i]) better.push_back({.solution = std::move(starts[i].solution), .linked = *std::move(linked[i])});
+  return better;
+}
+
+std::vector<LinkSchedule> LinkSearch::within(Bytes budget, double work, const SearchLimits& limits) {
+  const auto fits = [&](const std::vector<Timed>& timed) {
+    return !timed.empty() && timed.front().linked.peak_bytes <= budget;
+  };
+  std::vector<Timed> timed = timed_known(budget);
+  if (!fits(timed)) {
+    search_views(budget, work * kViewsShare, limits);
+    timed = timed_known(budget);
+  }
+  std::ranges::move(exchanged(timed, budget, work * (1 - kViewsShare), limits), std::back_inserter(timed));
+  known_.clear();
+  std::vector<LinkSchedule> schedules;
+  for (Timed& one : timed) {
+    known_.push_back(std::move(one.solution));
+    schedules.push_back(std::move(one.linked));
+  }
   if (limits.on_progress) limits.on_progress(1);
   return best_of(std::move(schedules));
 }

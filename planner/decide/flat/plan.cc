@@ -146,8 +146,8 @@ class StepPlanner::Known {
     if (std::ranges::find(aimed_at_, plan.budget_bytes) != aimed_at_.end()) return;
     aimed_at_.push_back(plan.budget_bytes);
     if (problem_.has_link) {
-      std::vector<LinkSchedule> found =
-          find_link_schedules_within(problem_, plan.budget_bytes, aimed_work(), search_limits());
+      if (!link_search_) link_search_.emplace(problem_);
+      std::vector<LinkSchedule> found = link_search_->within(plan.budget_bytes, aimed_work(), search_limits());
       std::ranges::move(found, std::back_inserter(aimed_linked_));
       return;
     }
@@ -234,6 +234,7 @@ class StepPlanner::Known {
   ExactFrontier exact_;
   std::optional<Archive> searched_, looked_at_;
   Archive aimed_;
+  std::optional<LinkSearch> link_search_;
   std::vector<LinkSchedule> aimed_linked_;
   std::vector<Bytes> aimed_at_;                                   ///< budgets that were searched by themselves
   std::optional<std::vector<LinkSchedule>> linked_, linked_low_;  ///< of a list with a link, in their place

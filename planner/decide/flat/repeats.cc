@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "planner/decide/flat/rerun.h"
+
 namespace tidemark::decide::flat {
 namespace {
 
@@ -139,7 +141,8 @@ std::int32_t Repeats::moved_storage(std::int32_t storage, std::int32_t layers) c
   return -1;
 }
 
-Solution Repeats::replicated(const Solution& solution, std::int32_t from, std::int32_t first, std::int32_t last) const {
+void Repeats::replicate(const Solution& solution, std::int32_t from, std::int32_t first, std::int32_t last,
+                        State& state) const {
   Solution other;
   const auto is_target = [&](std::int32_t layer) { return first <= layer && layer <= last && layer != from; };
   for (const Key key : solution.reruns) {
@@ -158,7 +161,6 @@ Solution Repeats::replicated(const Solution& solution, std::int32_t from, std::i
   const auto layer_of_storage = [&](std::int32_t s) {
     return p_.producer[at(s)] < 0 ? -1 : layer_of(p_.producer[at(s)]);
   };
-  State state(p_, 0);
   state.load(other);
   const auto add = [&](const Swap& swap) {
     const bool runs = is_first_run(swap.use) || state.runs_at(swap.use);
@@ -174,7 +176,8 @@ Solution Repeats::replicated(const Solution& solution, std::int32_t from, std::i
       }
     if (layer < 0 || !is_target(layer)) add(swap);
   }
-  return state.solution();
+  erase_useless(state);
+  state.mark();
 }
 
 }  // namespace tidemark::decide::flat

@@ -1,7 +1,7 @@
 #pragma once
 // Repeats of a list: stretches of ops that are alike, one after the other, such as the layers of a model and of its way
 // back. Found by what ops are to a search (cost, bytes, what they may do), by no name. What a schedule does in one
-// layer can so be done in another (Repeats::replicated), where the search then only looks for what differs.
+// layer can so be done in another (Repeats::replicate), where the search then only looks for what differs.
 
 #include <cstdint>
 #include <vector>
@@ -21,10 +21,10 @@ class Repeats {
   /// Of what an op makes; -1: it is in no stretch.
   [[nodiscard]] std::int32_t layer_of(std::int32_t op) const { return place_[static_cast<std::size_t>(op)].layer; }
 
-  /// The schedule with the decisions of layer `from` in layers [first, last] in place of their own, as far as there is
-  /// a place for them. Peak and cost are not set.
-  [[nodiscard]] Solution replicated(const Solution& solution, std::int32_t from, std::int32_t first,
-                                    std::int32_t last) const;
+  /// Makes the state the schedule with the decisions of layer `from` in layers [first, last] in place of their own, as
+  /// far as there is a place for them. Runs that serve nothing then are left out.
+  void replicate(const Solution& solution, std::int32_t from, std::int32_t first, std::int32_t last,
+                 State& state) const;
 
  private:
   struct Stretch {
