@@ -20,6 +20,7 @@ namespace tidemark::decide::flat {
 namespace {
 
 constexpr double kAimedWork = 2.5e8;  // entries of profiles looked at for one budget
+constexpr double kShortShare = 2;     // of lists that are not long, where any change is cheap
 constexpr double kAgainShare = 0.25;
 constexpr double kLowShare = 0.1;    // of the work of a first look, where budgets are searched by themselves
 constexpr double kNearBound = 2e-4;  // of the whole step's cost above the bound: nothing more is looked for
@@ -139,7 +140,8 @@ class StepPlanner::Known {
   /// Less work for each budget after the first, which are asked for where addresses took more than the bytes alive:
   /// what is known is close.
   [[nodiscard]] double aimed_work() const {
-    return kAimedWork * limits_.effort * (aimed_at_.size() > 1 ? kAgainShare : 1);
+    const bool is_short = problem_.op_count <= kLongOps && !problem_.has_link;
+    return kAimedWork * (is_short ? kShortShare : 1) * limits_.effort * (aimed_at_.size() > 1 ? kAgainShare : 1);
   }
 
   void aim_at(const StepPlan& plan) {
@@ -168,19 +170,31 @@ class StepPlanner::Known {
         best = &one;
     }
     if (best != nullptr) accept(plan, best->schedule);
-    if (!problem_.has_link)
-      if (const Solution* found = aimed_.best_within(plan.budget_bytes)) accept(plan, useful_schedule(*found));
+    if (!problem_.has_link) accept_cheaper(plan, aimed_);
+    if (!plan.fits() && !problem_.has_link && problem_.op_count <= kLongOps) accept_cheaper(plan, searched());
     if (!plan.fits()) choose_low(plan);
   }
 
-  /// Of what does not depend on a budget: so the lowest peak that is told is met where it is asked for.
+  void accept_cheaper(StepPlan& plan, const Archive& archive) const {
+    const Solution* found = archive.best_within(plan.budget_bytes);
+    if (found == nullptr || (plan.fits() && found->added_cost >= plan.outcome.added_cost)) return;
+    accept(plan, useful_schedule(*found));
+  }
+
+  /// Of what does not depend on a budget: so the lowest peak that is told is met where it is asked for. What comes
+  /// closest is one more start.
   void choose_low(StepPlan& plan) {
     plan.smallest_known_peak = smallest_peak(true);
-    if (plan.smallest_known_peak > plan.budget_bytes) return;
-    if (problem_.has_link)
+    if (problem_.has_link) {
       choose_linked(plan, link_schedules(true));
-    else if (const Solution* found = looked_at_->best_within(plan.budget_bytes))
-      accept(plan, useful_schedule(*found));
+      return;
+    }
+    accept_cheaper(plan, *looked_at_);
+    if (plan.fits()) return;
+    aimed_.add_all(*looked_at_);
+    search_within(problem_, {.budgets = {plan.budget_bytes}, .work = kAimedWork * limits_.effort}, search_limits(true),
+                  aimed_);
+    accept_cheaper(plan, aimed_);
   }
 
   void choose_linked(StepPlan& plan, const std::vector<LinkSchedule>& known) const {
@@ -222,9 +236,12 @@ class StepPlanner::Known {
     if (problem_.has_link) return std::min(peak, link_schedules(is_aimed()).front().peak_bytes);
     if (!exact_.points().empty()) peak = std::min(peak, exact_.points().back().peak_bytes);
     first_look |= is_aimed();
-    if (first_look && !searched_ && !looked_at_) looked_at_ = find_schedules(problem_, search_limits(true));
-    const Archive& archive = searched_ || !first_look ? searched() : *looked_at_;
-    return std::min(peak, archive.all().front().peak_bytes);
+    if (first_look && (is_aimed() || !searched_) && !looked_at_)
+      looked_at_ = find_schedules(problem_, search_limits(true));
+    if (!first_look) return std::min(peak, searched().all().front().peak_bytes);
+    for (const std::optional<Archive>* archive : {&searched_, &looked_at_})
+      if (*archive) peak = std::min(peak, (*archive)->all().front().peak_bytes);
+    return peak;
   }
 
   const Problem& problem_;
