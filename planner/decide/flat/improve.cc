@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
 constexpr std::int64_t kLookWork = 10;    // of an input looked at
 
-constexpr int kSamples = 24;       // storages looked at for a candidate
+constexpr int kSamples = 12;       // storages looked at for a candidate
 constexpr int kCandidates = 18;    // of which that many are tried, ...
 constexpr int kFewCandidates = 5;  // ... fewer where pages make repairs short, and where any repair will do
 constexpr int kMostRepairs = 400;  // per round

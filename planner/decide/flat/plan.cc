@@ -22,8 +22,10 @@ namespace {
 constexpr double kAimedWork = 2.5e8;  // entries of profiles looked at for one budget
 constexpr double kShortShare = 2;     // of lists that are not long, where any change is cheap
 constexpr double kAgainShare = 0.25;
-constexpr double kLowShare = 0.1;    // of the work of a first look, where budgets are searched by themselves
-constexpr double kNearBound = 2e-4;  // of the whole step's cost above the bound: nothing more is looked for
+constexpr double kLowShare = 0.1;     // of the work of a first look, where budgets are searched by themselves
+constexpr double kFarFromBound = 30;  // percent of the whole step's cost
+constexpr double kWithinReach = 1.1;  // times the budget: a peak from which it may be reached
+constexpr double kNearBound = 2e-4;   // of the whole step's cost above the bound: nothing more is looked for
 
 PlanStatus judge(const StepPlan& plan) {
   if (plan.outcome.added_cost <= plan.lower_bound_cost) return PlanStatus::optimal;
@@ -171,8 +173,18 @@ class StepPlanner::Known {
     }
     if (best != nullptr) accept(plan, best->schedule);
     if (!problem_.has_link) accept_cheaper(plan, aimed_);
-    if (!plan.fits() && !problem_.has_link && problem_.op_count <= kLongOps) accept_cheaper(plan, searched());
     if (!plan.fits()) choose_low(plan);
+    if (!is_tight(plan)) return;
+    accept_cheaper(plan, searched());
+    plan.smallest_known_peak = std::min(plan.smallest_known_peak, searched().all().front().peak_bytes);
+  }
+
+  /// Where runs are wanted over and over, neighbouring budgets help one another: that is worth a search for all of
+  /// them.
+  [[nodiscard]] bool is_tight(const StepPlan& plan) const {
+    if (problem_.has_link || problem_.op_count > kManyOps) return false;
+    if (plan.fits()) return plan.percent(plan.outcome.added_cost - plan.lower_bound_cost) > kFarFromBound;
+    return static_cast<double>(plan.smallest_known_peak) <= kWithinReach * static_cast<double>(plan.budget_bytes);
   }
 
   void accept_cheaper(StepPlan& plan, const Archive& archive) const {
