@@ -57,7 +57,7 @@ constexpr double kTryWork = 3e5;     // what a try is taken to be
 constexpr double kViewsShare = 0.4;  // of its work; the rest, over the ops, goes to tries at the best it timed
 constexpr std::size_t kTimedOfView = 16;
 constexpr std::size_t kExchanges = 4;
-constexpr double kMostTries = 250;
+constexpr double kMostTries = 200;
 constexpr double kTimingWork = 4e5;  // ops of all schedules of a view together
 
 Problem as_seen(const Problem& problem, const View& view) {
