@@ -30,6 +30,7 @@ constexpr double kSeedShare = 0.05;               // of the work, per rerun of s
 constexpr unsigned kFoldedRounds = 3;             // behind which decisions of layers are replicated
 constexpr std::int32_t kMostSources = 24, kFewSources = 8;  // layers; of one budget, and of several that share the work
 constexpr double kFoldShare = 0.1;                          // of the work, of each
+constexpr std::int32_t kMostRepriced = 20'000;              // ops, up to which whole schedules are made over and over
 constexpr double kStartShare = 0.1;                         // of the progress told
 constexpr std::uint64_t kSeed = 1;
 
@@ -88,11 +89,12 @@ class AimedSearch {
     };
     for (const Bytes budget : aim_.budgets) add_passes(budget);
     for (const double share : kBelow) add_passes(static_cast<Bytes>(static_cast<double>(aim_.budgets.back()) * share));
-    ways.emplace_back([this](Archive& found) {
-      CoreChoices core(p_);
-      for (const Bytes budget : aim_.budgets)
-        if (!stopped()) found.add(core.within(budget));
-    });
+    if (p_.op_count <= kMostRepriced)
+      ways.emplace_back([this](Archive& found) {
+        CoreChoices core(p_);
+        for (const Bytes budget : aim_.budgets)
+          if (!stopped()) found.add(core.within(budget));
+      });
     ways.emplace_back([this](Archive& found) {
       const auto reruns = static_cast<std::int64_t>(kSeedShare * aim_.work / p_.op_count);
       for (Solution& seed : checkpoint_seeds(p_, reruns)) found.add(std::move(seed));
@@ -185,8 +187,8 @@ class AimedSearch {
   const Aim& aim_;
   const SearchLimits& limits_;
   Archive& archive_;
-  bool passes_help_ = true;         ///< beside local search
-  std::optional<Attempt> attempt_;  ///< the best that passes came to
+  bool passes_help_ = p_.op_count <= kMostRepriced;  ///< beside local search
+  std::optional<Attempt> attempt_;                   ///< the best that passes came to
 };
 
 }  // namespace
