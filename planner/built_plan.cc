@@ -36,7 +36,9 @@ decide::FlatOptions flat_options(const PlanRequest& request) {
   if (!request.step) return options;
   options.rules = request.step->rules;
   options.effort = request.step->effort;
-  if (request.step->on_progress) options.on_progress = request.step->on_progress;
+  options.aimed = !request.step->frontier;
+  options.on_progress = request.step->on_progress;
+  options.should_stop = request.step->should_stop;
   return options;
 }
 

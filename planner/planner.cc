@@ -208,8 +208,14 @@ Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::
   return outcome;
 }
 
-Result<PlanOutcome> plan_given(const PlanRequest& request) {
+Result<PlanOutcome> plan_given(PlanRequest request) {
   const Graph& graph = *request.step->graph;
+  std::atomic<bool> stopped{false};  // a search was told so
+  if (request.step->should_stop)
+    request.step->should_stop = [&stopped, asked = request.step->should_stop] {
+      if (asked()) stopped = true;
+      return stopped.load();
+    };
   std::vector<std::int64_t> op_ns = cost::op_durations(graph, request.machine, request.time_scale);
   Result<simulate::StepTiming> nominal =
       simulate::simulate_step(std::vector<simulate::RankWork>{simulate::work_of(graph, op_ns)});
@@ -223,6 +229,7 @@ Result<PlanOutcome> plan_given(const PlanRequest& request) {
   f.lower_bound_percent = 100.0 * static_cast<double>(f.lower_bound_ns) /
                           static_cast<double>(std::max<std::int64_t>(1, nominal.value().step_ns));
   outcome.ranks.push_back(std::move(planned).value());
+  outcome.stopped = stopped;
   if (Status status = simulate_plan(request, outcome); !status) return status.error();
   return outcome;
 }

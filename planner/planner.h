@@ -33,6 +33,9 @@ struct GivenStep {
   double effort = 1;                              ///< more searches longer; > 0
   bool frontier = false;                          ///< RankPlan::frontier is asked for
   std::function<void(double share)> on_progress;  ///< of the search, in [0, 1]; from any thread; may be empty
+  /// Asked now and then by several threads at once, may be empty. Once it says yes, it must go on to: the plan is then
+  /// made of what was found by then, which depends on the machine's speed.
+  std::function<bool()> should_stop;
 };
 
 struct PlanRequest {
@@ -137,6 +140,7 @@ struct PlanOutcome {
   std::vector<RankPlan> ranks;
   StepFigures step;
   graph_build::ParameterCount parameters;
+  bool stopped = false;  ///< the search of a given step was stopped before its end; not part of a plan file
   [[nodiscard]] bool fits() const;
 };
 

@@ -836,17 +836,26 @@ TIDEMARK_API tidemark_status tidemark_npu_get_statistics(int device,
 
 /* ---- Captured steps --------------------------------------------------------------------------------------------- */
 
+/* Asked while a captured step is planned: first before the search, then many times a second, by one thread at a time,
+ * whichever. `share` of the search is done, 0 to 1, never less than before. Not 0: stop; it is not asked again, and the
+ * answer is the best plan found by then, checked like any other. It must not call what plans or unload the library. */
+typedef int32_t (*tidemark_plan_watch)(void* user, double share);
+
 typedef struct tidemark_graph_options {
   size_t struct_size;
-  int64_t budget_bytes;    /* must be given */
-  int32_t effort_percent;  /* work for searching; default 100 */
-  int32_t group_recompute; /* not 0: collectives may be recomputed, since all devices follow the same plan */
+  int64_t budget_bytes;      /* must be given */
+  int32_t effort_percent;    /* work for searching; default 100 */
+  int32_t group_recompute;   /* not 0: collectives may be recomputed, since all devices follow the same plan */
+  tidemark_plan_watch watch; /* may be NULL */
+  void* watch_user;
 } tidemark_graph_options;
 /* What to recompute and to swap, so that a captured step fits a budget, and where every byte lies. `text` is a graph in
  * one of the formats of `tidemark plan --graph` (docs/formats.md), `name` stands for the file in messages and may be
  * NULL. `answer` is the JSON of that command; that no schedule fits is an answer too (its `fits`). `plan_file`, which
  * may be NULL, is what the command writes with `--out`, for a file or for tidemark_plan_read_text. Both are there
- * whether the step fits or not; the caller frees both. Thread rule: any thread; uses oneTBB's threads. */
+ * whether the step fits or not; the caller frees both. Where `watch` stopped the search, `captured` of the answer has
+ * `stopped`; only then does the answer depend on the machine's speed. Thread rule: any thread; uses oneTBB's threads.
+ */
 TIDEMARK_API tidemark_status tidemark_graph_plan(const char* text, int64_t bytes, const char* name,
                                                  const tidemark_graph_options* options, tidemark_buffer** answer,
                                                  tidemark_buffer** plan_file, tidemark_error** error) TIDEMARK_NOEXCEPT;

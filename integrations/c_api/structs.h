@@ -33,6 +33,8 @@ inline constexpr std::array<std::size_t, 2> kLaterBytes<tidemark_run_options> = 
 template <>
 inline constexpr std::size_t kFirstBytes<tidemark_device_options> = offsetof(tidemark_device_options, submit_queued);
 template <>
+inline constexpr std::size_t kFirstBytes<tidemark_graph_options> = offsetof(tidemark_graph_options, watch);
+template <>
 inline constexpr std::size_t kFirstBytes<tidemark_session_options> = offsetof(tidemark_session_options, record);
 
 /// The caller's size of the struct, checked: what it has behind what this version knows must be zero. Nothing behind

@@ -50,6 +50,9 @@ class PlanCommand final : public Command {
     if (Status status = plan(request.value(), console, made); !status) return status.error();
 
     const bool fits = made.planned.outcome.fits();
+    if (made.planned.outcome.stopped)
+      console.note(fmt::format("--time-limit ended the search: {}",
+                               fits ? "the plan is the best found by then" : "no plan that fits was found by then"));
     if (!fits && !graph_.schedule_out.empty()) {
       outputs.drop(graph_.schedule_out);
       console.note(fmt::format("{} is not written, since no schedule fits", graph_.schedule_out.string()));

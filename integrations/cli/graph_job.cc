@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <set>
 #include <utility>
@@ -18,11 +19,12 @@ namespace tidemark::cli {
 namespace {
 
 constexpr double kMostEffort = 10'000;
+constexpr double kMostSeconds = 1e9;
 /// Options of `plan` that say something of a captured step.
 const std::set<std::string> kWithGraph = {
-    "--help",    "--quiet",     "--graph",  "--budget",       "--host-budget", "--device",
-    "--threads", "--format",    "--policy", "--schedule-out", "--frontier",    "--group-recompute",
-    "--effort",  "--objective", "--out",    "--report",       "--trace",       "--compare"};
+    "--help",   "--quiet",  "--graph",        "--budget",   "--host-budget",     "--device", "--threads",
+    "--format", "--policy", "--schedule-out", "--frontier", "--group-recompute", "--effort", "--objective",
+    "--out",    "--report", "--trace",        "--compare",  "--time-limit"};
 
 Result<formats::CapturedStep> read_step(const GraphJob& job) {
   Result<std::string> text = formats::read_file(job.graph, formats::kMostPlanFileBytes);
@@ -54,7 +56,10 @@ void add_graph_options(CLI::App& app, GraphJob& job) {
                "with --graph: collectives may be recomputed, since every device of a group follows the same plan");
   add_positive(app, "--effort", job.effort, kMostEffort,
                "with --graph: work for searching, counted, not timed (default 1)");
-  for (const char* name : {"--objective", "--schedule-out", "--group-recompute", "--effort"})
+  add_positive(app, "--time-limit", job.time_limit, kMostSeconds,
+               "with --graph: seconds of searching, then the best plan found by then; what that is depends on the "
+               "machine's speed");
+  for (const char* name : {"--objective", "--schedule-out", "--group-recompute", "--effort", "--time-limit"})
     app.get_option(name)->needs("--graph");
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
@@ -81,6 +86,10 @@ Result<plan::PlanRequest> read_graph_request(const GraphJob& job, const JobOptio
                                  .rules = {.collective = job.group_recompute},
                                  .effort = job.effort.value_or(1),
                                  .frontier = job.frontier};
+  if (job.time_limit) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(*job.time_limit);
+    request.step->should_stop = [end] { return std::chrono::steady_clock::now() >= end; };
+  }
   request.policy = policies::find_policy(options.policy);
   request.budget_bytes = options.budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;

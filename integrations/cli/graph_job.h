@@ -16,6 +16,7 @@ struct GraphJob {
   std::filesystem::path schedule_out;
   std::string objective = "cost";
   std::optional<double> effort;
+  std::optional<double> time_limit;  ///< seconds from when the request is read
   bool frontier = false;
   bool group_recompute = false;
 };

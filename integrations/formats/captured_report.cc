@@ -46,7 +46,8 @@ CostFigures costs_of(const plan::PlanOutcome& outcome) {
   return {.keep_all = outcome.step.keep_all_step_ns, .added = f.added_ns, .bound = f.lower_bound_ns};
 }
 
-std::string misfit_line(const plan::RankFigures& figures) {
+std::string misfit_line(const plan::RankFigures& figures, bool stopped) {
+  if (!figures.misfit_is_proven && stopped) return "no plan within the time limit: none that fits was found by then";
   if (!figures.misfit_is_proven) return "infeasible as far as is known: no schedule that fits was found";
   const Bytes budget = figures.budget_bytes - figures.reserve_bytes;
   if (figures.least_live_bytes <= budget) return "infeasible: proven, every schedule was looked at";
@@ -55,14 +56,15 @@ std::string misfit_line(const plan::RankFigures& figures) {
                      format_bytes(std::max<Bytes>(0, budget)));
 }
 
-std::string status_line(const CostFigures& costs, const plan::RankFigures& figures) {
+std::string status_line(const CostFigures& costs, const plan::PlanOutcome& outcome) {
+  const plan::RankFigures& figures = outcome.ranks.front().figures;
   const std::string_view status = costs.status(figures.fits);
   if (status == "optimal") return "optimal: no schedule that fits adds less";
   const double gap = rounded_up(costs.percent(costs.added - costs.bound));
   if (status == "within") return fmt::format("within {:.4f} % of the step's cost of the least possible", gap);
   if (status == "best found")
     return fmt::format("best found: the least possible is at most {:.4f} % of the step's cost below", gap);
-  return misfit_line(figures);
+  return misfit_line(figures, outcome.stopped);
 }
 
 /// Most device bytes alive while a run is under way, what is lost between addresses not counted, and the first such
@@ -214,7 +216,7 @@ std::string captured_text(const plan::PlanRequest& request, const plan::PlanOutc
   const GivenCosts& unit = plan.graph.given_costs;
   const CostFigures costs = costs_of(outcome);
   const RunList runs = run_list_of(plan);
-  std::string text = fmt::format("\nCaptured step\n  status      {}\n", status_line(costs, plan.figures));
+  std::string text = fmt::format("\nCaptured step\n  status      {}\n", status_line(costs, outcome));
   text += fmt::format("  cost        {}; added {} (+{:.4f} %)\n", cost_text(unit, costs.keep_all),
                       cost_text(unit, costs.added), costs.percent(costs.added));
   if (plan.figures.fits)
@@ -257,6 +259,7 @@ Json captured_json(const plan::PlanRequest& request, const plan::PlanOutcome& ou
                {"recomputed", runs.order.size() - plan.graph.ops.size()},
                {"swapped", runs.swaps.size()}};
   json.update(order_json(runs));
+  if (outcome.stopped) json["stopped"] = true;
   if (!request.step->framework.empty()) json["framework"] = request.step->framework;
   if (!request.step->frontier) return json;
   Json rows = Json::array();

@@ -21,6 +21,8 @@ namespace tidemark::decide {
 struct FlatOptions {
   flat::RecomputeRules rules;
   double effort = 1;                              ///< more searches longer; > 0
+  bool aimed = false;                             ///< flat::PlanLimits
+  std::function<bool()> should_stop;              ///< flat::PlanLimits
   std::function<void(double share)> on_progress;  ///< flat::PlanLimits
 };
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -923,6 +924,60 @@ static void test_graph(void) {
   CHECK(answer == NULL && file == NULL);
 }
 
+typedef struct watched {
+  int asked, stop_at;
+  double last;
+  int falls;
+} watched;
+
+static int32_t watch(void* user, double share) {
+  watched* seen = user;
+  ++seen->asked;
+  seen->falls += share < seen->last || share < 0 || share > 1;
+  seen->last = share;
+  return seen->asked == seen->stop_at;
+}
+
+/* A hundred ops there and back, each of which makes a byte. */
+static char* write_chain(int64_t* bytes) {
+  enum { kHalf = 50, kLine = 64 };
+  char* const text = calloc(6 * kHalf + 1, kLine);
+  char* end = text + sprintf(text, "G %d %d\n", 2 * kHalf, 3 * kHalf - 2);
+  for (int v = 0; v < 2 * kHalf; ++v) end += sprintf(end, "N %d 1 1 %d o\n", v, v >= kHalf);
+  for (int v = 1; v < 2 * kHalf; ++v) end += sprintf(end, "E %d %d\n", v - 1, v);
+  for (int v = kHalf + 1; v < 2 * kHalf; ++v) end += sprintf(end, "E %d %d\n", 2 * kHalf - 1 - v, v);
+  *bytes = end - text;
+  return text;
+}
+
+/* It is asked before the search; what it says holds, and is said. Callers that know no watch give a smaller struct. */
+static void test_watched_graph(void) {
+  int64_t bytes = 0;
+  char* const text = write_chain(&bytes);
+  tidemark_buffer *answer = NULL, *same = NULL;
+  watched none = {0}, at_once = {.stop_at = 1};
+  tidemark_graph_options options = {.struct_size = sizeof options, .budget_bytes = 30, .effort_percent = 1};
+  options.watch = watch;
+  options.watch_user = &none;
+  CHECK_OK(tidemark_graph_plan(text, bytes, "step", &options, &answer, NULL, error));
+  CHECK(none.asked > 0 && none.falls == 0);
+  CHECK(strstr((const char*)tidemark_buffer_data(answer), "\"stopped\"") == NULL);
+  options.struct_size = offsetof(tidemark_graph_options, watch);
+  CHECK_OK(tidemark_graph_plan(text, bytes, "step", &options, &same, NULL, error));
+  CHECK(strcmp(strstr((const char*)tidemark_buffer_data(same), "\"captured\""),
+               strstr((const char*)tidemark_buffer_data(answer), "\"captured\"")) == 0);
+  tidemark_buffer_free(same);
+  tidemark_buffer_free(answer);
+  options.struct_size = sizeof options;
+  options.watch_user = &at_once;
+  options.effort_percent = 1000000; /* without a watch, for hours */
+  CHECK_OK(tidemark_graph_plan(text, bytes, "step", &options, &answer, NULL, error));
+  CHECK(at_once.asked == 1);
+  CHECK(strstr((const char*)tidemark_buffer_data(answer), "\"stopped\": true") != NULL);
+  tidemark_buffer_free(answer);
+  free(text);
+}
+
 /* What a framework says for itself comes back unread. */
 static void test_graph_of_a_framework(void) {
   const char* text =
@@ -959,6 +1014,7 @@ int main(int argc, char** argv) {
   test_edited_plan(argv[1]);
   test_chunks(argv[2]);
   test_graph();
+  test_watched_graph();
   test_graph_of_a_framework();
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;

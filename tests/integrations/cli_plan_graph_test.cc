@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/json_text.h"
@@ -300,12 +301,15 @@ std::string ladder(int layers) {
   return "G " + std::to_string(nodes) + " " + std::to_string(edge_count) + "\n" + text + edges;
 }
 
-/// With the frontier a budget has the answer it has without, but that of one too low the whole search knows more.
+/// With the frontier a budget has the answer it has without, but that of one too low the whole search knows more. Of
+/// more than 100 ops the budget is searched by itself without: that is no worse.
 TEST(PlanGraph, FrontiersAgreeWithTheAnswerBesideThem) {
   const Workplace place;
-  place.write("ladder.graph", ladder(60));
+  place.write("ladder.graph", ladder(50));
+  place.write("longer.graph", ladder(60));
+  std::string graph = "ladder.graph";
   const auto planned = [&](const std::string& budget, int status, bool frontier) {
-    std::vector<std::string> arguments{"--graph", "ladder.graph", "--budget", budget, "--effort", "0.02"};
+    std::vector<std::string> arguments{"--graph", graph, "--budget", budget, "--effort", "0.02"};
     if (frontier) arguments.emplace_back("--frontier");
     Json json = json_of(place, arguments, status);
     json.erase("seconds");
@@ -323,6 +327,10 @@ TEST(PlanGraph, FrontiersAgreeWithTheAnswerBesideThem) {
   EXPECT_EQ(with["captured"]["frontier"], points);
   with["captured"].erase("frontier");
   EXPECT_EQ(with, planned(budget, 0, false));
+  graph = "longer.graph";
+  for (const char* longer : {"930B", "1500B"})
+    EXPECT_LE(planned(longer, 0, false)["captured"]["added_cost_percent"].get<double>(),
+              planned(longer, 0, true)["captured"]["added_cost_percent"].get<double>() + 0.1);
 }
 
 /// Layers of 4,096 B there and back over a link, a weight that is changed in place, an input that is freed, workspace.
@@ -370,15 +378,59 @@ TEST(PlanGraph, APlanIsTakenByEveryVerb) {
   }
 }
 
+/// Layers there and back, each with two byte counts: more ops than are searched for all budgets at once.
+std::string many_layers() {
+  constexpr int kLayers = 60;
+  std::string storages, ops;
+  for (int v = 0; v < 2 * kLayers; ++v) {
+    const bool forward = v < kLayers;
+    const int of = forward ? v : 2 * kLayers - 1 - v;
+    std::string reads = v > 0 ? std::to_string(v - 1) : "";
+    if (!forward && of + 1 != v) reads += ", " + std::to_string(of);
+    storages +=
+        (v > 0 ? ", " : "") + std::string(R"({"name": "s", "bytes": )") + std::to_string(4096 + 1024 * (of % 2)) + "}";
+    ops += (v > 0 ? ", " : "") + std::string(R"({"name": "o", "cost": )") + std::to_string(100 + 10 * (of % 3)) +
+           R"(, "reads": [)" + reads + R"(], "writes": [)" + std::to_string(v) + "]" +
+           (forward ? "}" : R"(, "phase": "backward", "recompute": "never"})");
+  }
+  return R"({"tidemark_graph": 1, "name": "many", "cost_unit": "ns", "storages": [)" + storages + R"(], "ops": [)" +
+         ops + "]}";
+}
+
+TEST(PlanGraph, ATimeLimitEndsWithAPlanOrSaysThatThereIsNone) {
+  const Workplace place;
+  place.write("step.json", many_layers());
+  const auto plan = [&](const char* budget, const char* limit) {
+    return place.run({"plan", "--graph", "step.json", "--budget", budget, "--time-limit", limit, "--format", "json"});
+  };
+  const Ran fits = plan("200KiB", "0.000001");
+  ASSERT_EQ(fits.status, 0) << fits.out << fits.err;
+  EXPECT_NE(fits.err.find("--time-limit ended the search: the plan is the best found by then"), std::string::npos)
+      << fits.err;
+  EXPECT_TRUE(parsed(fits.out)["captured"]["stopped"]);
+  const Ran none = plan("9KiB", "0.000001");
+  EXPECT_EQ(none.status, 1) << none.out << none.err;
+  const Ran ample = plan("200KiB", "1000");
+  ASSERT_EQ(ample.status, 0) << ample.err;
+  EXPECT_FALSE(parsed(ample.out)["captured"].contains("stopped"));
+  EXPECT_LE(parsed(ample.out)["captured"]["added_cost"].get<double>(),
+            parsed(fits.out)["captured"]["added_cost"].get<double>());
+  EXPECT_EQ(plan("200KiB", "0").status, 2);
+  EXPECT_EQ(plan("200KiB", "-1").status, 2);
+}
+
 TEST(PlanGraph, TheSameBytesForAnyThreads) {
   const Workplace place;
   place.write("step.json", kStep);
-  for (const char* threads : {"1", "2"}) {
-    const Ran plan = place.run({"plan", "--graph", "step.json", "--budget", kStepBudget, "--effort", "0.05",
-                                "--threads", threads, "--out", std::string("plan") + threads + ".json"});
-    ASSERT_EQ(plan.status, 0) << plan.err;
+  place.write("many.json", many_layers());
+  for (const auto& [step, budget] : {std::pair("step.json", kStepBudget), std::pair("many.json", "150KiB")}) {
+    for (const char* threads : {"1", "2"}) {
+      const Ran plan = place.run({"plan", "--graph", step, "--budget", budget, "--effort", "0.05", "--threads", threads,
+                                  "--out", std::string("plan") + threads + ".json"});
+      ASSERT_EQ(plan.status, 0) << plan.err;
+    }
+    EXPECT_EQ(place.read("plan1.json"), place.read("plan2.json"));
   }
-  EXPECT_EQ(place.read("plan1.json"), place.read("plan2.json"));
 }
 
 /// Waits of a task, as rows of wait_back.

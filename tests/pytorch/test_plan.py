@@ -1,14 +1,18 @@
 """From a budget to training within it: the example and two other models, from everything kept to the least there is."""
 
+import _thread
 import contextlib
 import dataclasses
 import gc
 import hashlib
+import io
 import os
 import pathlib
 import runpy
 import subprocess
 import sys
+import threading
+import time
 
 import model as example
 import pytest
@@ -109,6 +113,59 @@ def test_refused_before_the_first_step_with_what_would_do():
     graph = captured(encoder)
     with pytest.raises(tidemark.InfeasibleError, match="does not fit 2.00 MiB: no schedule peaks below .* would do"):
         tidemark.plan(graph, "2MiB")
+
+
+def wide_encoder():
+    torch.manual_seed(0)
+    layers = [nn.TransformerEncoderLayer(64, 4, 256, batch_first=True) for _ in range(8)]
+    model, inputs = nn.Sequential(*layers), (torch.randn(32, 128, 64),)
+    return tidemark.capture(model, inputs, lambda out: out.square().mean())
+
+
+def test_a_time_limit_ends_the_search_with_a_plan():
+    graph = wide_encoder()
+    budget = graph.keep_all_peak_bytes() * 3 // 4
+    plan = tidemark.plan(graph, budget, time_limit=100)
+    assert not plan.stopped
+    assert plan.file == tidemark.plan(graph, budget).file
+    hasty = tidemark.plan(graph, budget, time_limit=1e-9)
+    assert hasty.peak_bytes <= budget and hasty.added_cost_percent >= plan.added_cost_percent
+    assert hasty.stopped and len(hasty.schedule) > len(graph.ops)
+    with pytest.raises(tidemark.TidemarkError):
+        tidemark.plan(graph, graph.keep_all_peak_bytes() // 50, time_limit=1e-9)
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(tidemark.TidemarkError, match="time limit"):
+            tidemark.plan(graph, budget, time_limit=wrong)
+
+
+def test_progress_is_told_to_a_function_or_drawn(monkeypatch):
+    graph = wide_encoder()
+    budget = graph.keep_all_peak_bytes() * 3 // 4
+    told = []
+    tidemark.plan(graph, budget, progress=told.append)
+    assert told == sorted(told) and told[-1] == 1
+    monkeypatch.setattr("tidemark.plan_watch._FIRST", 0)
+    for progress, drawn in ((True, True), (False, False), (None, False)):
+        stream = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", stream)
+        tidemark.plan(graph, budget, progress=progress)
+        assert ("planning [" in stream.getvalue()) == drawn
+
+    def fails(_):
+        raise ValueError("not mine")
+
+    with pytest.raises(ValueError, match="not mine"):
+        tidemark.plan(graph, budget, progress=fails)
+
+
+def test_an_interrupt_ends_the_search():
+    graph = wide_encoder()
+    text = graph.to_json((1 << 40, 0))
+    threading.Timer(0.3, _thread.interrupt_main).start()
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        tidemark.planning.solve(text, graph.keep_all_peak_bytes() * 6 // 10, effort_percent=1_000_000)
+    assert time.monotonic() - begin < 10
 
 
 @pytest.mark.parametrize("size", ["12", "1.5B", "-4MiB", "4 mib", 0, -1, True, 1.5, None])

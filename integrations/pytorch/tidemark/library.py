@@ -40,6 +40,9 @@ def torch_built_for():
     return (lines[0], lines[1:] != ["0"]) if lines else None
 
 
+PlanWatch = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_double)
+
+
 class GraphOptions(ctypes.Structure):
     """Of tidemark_graph_plan()."""
 
@@ -48,6 +51,8 @@ class GraphOptions(ctypes.Structure):
         ("budget_bytes", ctypes.c_int64),
         ("effort_percent", ctypes.c_int32),
         ("group_recompute", ctypes.c_int32),
+        ("watch", PlanWatch),
+        ("watch_user", ctypes.c_void_p),
     ]
 
 

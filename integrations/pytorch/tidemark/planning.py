@@ -9,6 +9,7 @@ import time
 from . import library, logs
 from .errors import InfeasibleError, TidemarkError
 from .graph import Graph
+from .plan_watch import call_watched
 from .sizes import format_bytes, parse_bytes
 
 
@@ -28,6 +29,7 @@ class Plan:
     answer: dict = dataclasses.field(default_factory=dict)
     reserve_bytes: int = 0  # of the budget, left to others
     file: bytes = b""  # plan.json, which is what a session follows
+    stopped: bool = False  # by a time limit, so more time may find a cheaper one
 
     def __repr__(self):
         return f"<Plan for {self.graph.name}: {self.summary()}, {self.status or 'status unknown'}>"
@@ -67,15 +69,20 @@ class Plan:
         return len(self.schedule) == len(self.graph.ops) and not self.swaps
 
 
-def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
+def plan(graph, budget, device=None, recompute_collectives=False, reserve=0, *, time_limit=None, progress=None):
     """What to recompute and swap so that one step of `graph` peaks at `budget` bytes at most, at the least added cost.
 
     budget  bytes, or text such as "512MiB": all that the step needs, parameters and optimizer state included.
     device  where the plan is for, "cpu" or "cuda"; by default where the model was captured.
     reserve bytes of the budget that are left to what the step knows nothing of, such as another model in the process.
     recompute_collectives  collectives may be recomputed too: every process of their groups must then follow the same plan.
+    time_limit  seconds of searching, then the best plan found by then (`stopped`). What that is depends on the speed of
+            the machine; without a limit the same step always gets the same plan.
+    progress  True or False: a bar on stderr; by default where that is a terminal. Or a function that is called with the
+            share done, from 0 to 1.
 
-    Raises InfeasibleError, with the smallest budget that is known to do, where nothing fits.
+    Raises InfeasibleError, with the smallest budget that is known to do, where nothing fits, and TidemarkError where
+    the time limit ended the search before anything that fits was found. KeyboardInterrupt ends it as well.
     """
     if not isinstance(graph, Graph):
         raise TidemarkError(f"a {type(graph).__name__} is no captured step; give what tidemark.capture() returned")
@@ -86,9 +93,13 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     reserve_bytes = parse_bytes(reserve) if reserve else 0
     if reserve_bytes >= budget_bytes:
         raise TidemarkError(f"the reserve of {format_bytes(reserve_bytes)} leaves nothing of the budget")
+    if time_limit is not None and not time_limit > 0:
+        raise TidemarkError(f"a time limit of {time_limit!r} s has no sense; it must be above zero")
     began = time.monotonic()
     try:
-        found = plan_within(graph, budget_bytes, reserve_bytes, recompute_collectives)
+        found = plan_within(
+            graph, budget_bytes, reserve_bytes, recompute_collectives, time_limit=time_limit, progress=progress
+        )
     except InfeasibleError as error:
         logs.infeasible(error, time.monotonic() - began)
         raise
@@ -96,11 +107,26 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0):
     return found
 
 
-def plan_within(graph, budget_bytes, reserve_bytes=0, recompute_collectives=False, effort_percent=100):
+def plan_within(
+    graph,
+    budget_bytes,
+    reserve_bytes=0,
+    recompute_collectives=False,
+    effort_percent=100,
+    time_limit=None,
+    progress=False,
+):
     """As plan(), of sizes in bytes. Thread rule: any thread; the planner runs without Python's lock."""
     step_bytes = budget_bytes - reserve_bytes
     text = graph.to_json((budget_bytes, reserve_bytes))
-    answer, file = solve(text, step_bytes - allocator_share(step_bytes), recompute_collectives, effort_percent)
+    answer, file = solve(
+        text, step_bytes - allocator_share(step_bytes), recompute_collectives, effort_percent, time_limit, progress
+    )
+    step = answer["captured"]
+    if not answer["fits"] and step.get("stopped") and not step["proven"]:
+        raise TidemarkError(
+            f"no plan of {graph.name} within {format_bytes(budget_bytes)} was found in {time_limit:g} s; give it more time"
+        )
     if not answer["fits"]:
         raise _infeasible(graph, budget_bytes, reserve_bytes, answer)
     return dataclasses.replace(plan_of(graph, budget_bytes, answer, file), reserve_bytes=reserve_bytes)
@@ -120,6 +146,7 @@ def plan_of(graph, budget_bytes, answer, file):
         step["added_cost_percent"],
         answer,
         file=file,
+        stopped=step.get("stopped", False),
     )
 
 
@@ -132,7 +159,7 @@ def allocator_share(budget_bytes):
     return min(_GRANULES_BYTES + budget_bytes // _GAPS, budget_bytes // 2)
 
 
-def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100):
+def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100, time_limit=None, progress=False):
     """The planner's answer to a step in JSON, parsed, and its plan.json."""
     data = text.encode()
     options = library.GraphOptions(
@@ -143,15 +170,21 @@ def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100):
     )
     answer, file = ctypes.c_void_p(), ctypes.c_void_p()
     size = ctypes.c_int64(len(data))
-    library.call(
-        "tidemark_graph_plan",
-        data,
-        size,
-        b"the captured step",
-        ctypes.byref(options),
-        ctypes.byref(answer),
-        ctypes.byref(file),
-    )
+
+    def call(watch):
+        if watch is not None:
+            options.watch = watch
+        library.call(
+            "tidemark_graph_plan",
+            data,
+            size,
+            b"the captured step",
+            ctypes.byref(options),
+            ctypes.byref(answer),
+            ctypes.byref(file),
+        )
+
+    call_watched(call, time_limit, progress)
     return json.loads(library.take_buffer(answer)), library.take_buffer(file)
 
 

@@ -1,6 +1,8 @@
 set(TIDEMARK_DECIDE_FLAT_FILES
+  decide/flat/aimed.cc
   decide/flat/bound.cc
   decide/flat/copy_times.cc
+  decide/flat/core_choices.cc
   decide/flat/eviction.cc
   decide/flat/exact.cc
   decide/flat/exact_frontier.cc
@@ -8,11 +10,13 @@ set(TIDEMARK_DECIDE_FLAT_FILES
   decide/flat/gaps.cc
   decide/flat/greedy.cc
   decide/flat/improve.cc
+  decide/flat/link_exchange.cc
   decide/flat/link_schedules.cc
   decide/flat/plan.cc
   decide/flat/priced_inputs.cc
   decide/flat/problem.cc
   decide/flat/profile.cc
+  decide/flat/repeats.cc
   decide/flat/run_order.cc
   decide/flat/search.cc
   decide/flat/seeds.cc

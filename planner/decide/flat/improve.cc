@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
 constexpr std::int64_t kLookWork = 10;    // of an input looked at
 
-constexpr int kSamples = 24;       // storages looked at for a candidate
+constexpr int kSamples = 12;       // storages looked at for a candidate
 constexpr int kCandidates = 18;    // of which that many are tried, ...
 constexpr int kFewCandidates = 5;  // ... fewer where pages make repairs short, and where any repair will do
 constexpr int kMostRepairs = 400;  // per round
@@ -61,15 +61,28 @@ void Improver::keep() {
   if (archive_.wants(peak, state_.added_cost())) archive_.add(state_.solution());
 }
 
+Improver::Improver(State& state, Archive& archive, std::uint64_t seed)
+    : state_(state), archive_(archive), random_(seed), inputs_(state) {
+  const Problem& p = state.problem();
+  for (std::int32_t s = 0; s < p.storage_count; ++s) {
+    const std::int32_t v = p.producer[at(s)];
+    const bool comes_back = p.swappable[at(s)] != 0 || (v >= 0 && p.rerun_until[at(v)] >= 0);
+    if (p.bytes[at(s)] > 0 && comes_back) leaving_.push_back(s);
+  }
+  std::ranges::stable_sort(leaving_, {}, [&](std::int32_t s) { return p.begin[at(s)]; });
+}
+
 /// A storage that idles over a position, and what its absence there would cost at least.
 bool Improver::find_candidate(Key position, Candidate& candidate) {
   const Problem& p = state_.problem();
+  const auto begun = std::ranges::lower_bound(leaving_, position, {}, [&](std::int32_t s) { return p.begin[at(s)]; });
+  const auto count = static_cast<std::int64_t>(begun - leaving_.begin());
+  if (count == 0) return false;
   bool found = false;
   for (int i = 0; i < kSamples; ++i) {
-    const auto s = static_cast<std::int32_t>(random_.below(p.storage_count));
+    const std::int32_t s = leaving_[static_cast<std::size_t>(random_.below(count))];
     const Bytes bytes = p.bytes[at(s)];
-    if (bytes == 0 || p.begin[at(s)] >= position || state_.uses(s).empty() || state_.uses(s).back() <= position)
-      continue;
+    if (state_.uses(s).empty() || state_.uses(s).back() <= position) continue;
     const State::Gap gap = state_.gap_around(s, position);
     if (gap.until == 0 || gap.until <= position || gap.from >= position) continue;
     const Key rerun = rerun_for(s, position, gap.until);

@@ -37,8 +37,7 @@ class Archive {
 
 class Improver {
  public:
-  Improver(State& state, Archive& archive, std::uint64_t seed)
-      : state_(state), archive_(archive), random_(seed), inputs_(state) {}
+  Improver(State& state, Archive& archive, std::uint64_t seed);
 
   /// Brings the state below its budget. False: it did not get there; the state is then as before.
   bool repair(std::int64_t work);
@@ -84,6 +83,7 @@ class Improver {
   Archive& archive_;
   Random random_;
   PricedInputs inputs_;
+  std::vector<std::int32_t> leaving_;  ///< storages that can leave and come back, by their first touch
   double most_cost_ = INFINITY;
 };
 

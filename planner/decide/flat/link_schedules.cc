@@ -5,10 +5,13 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <tuple>
 
+#include "planner/decide/flat/aimed.h"
 #include "planner/decide/flat/copy_times.h"
+#include "planner/decide/flat/link_exchange.h"
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/parted_progress.h"
 #include "planner/decide/flat/rerun.h"
@@ -33,10 +36,10 @@ constexpr View kViews[] = {{.stretch = 0, .price = 1},
                            {.stretch = 1, .price = 0.01},
                            {.stretch = 1, .price = 0.2},
                            {.stretch = 2, .price = 0.05}};
-constexpr View kViewsOfRule[] = {kViews[0], kViews[2]};  // a rule that is there for its speed has two, of long lists
+constexpr View kFewViews[] = {kViews[0], kViews[2]};  // of a first look, and of long lists by a rule for its speed
 
-std::span<const View> views_for(std::int32_t ops, StepRule rule) {
-  if (rule == StepRule::greedy && ops > kLongOps) return kViewsOfRule;
+std::span<const View> views_for(std::int32_t ops, const SearchLimits& limits) {
+  if (limits.first_look || (limits.rule == StepRule::greedy && ops > kLongOps)) return kFewViews;
   return kViews;
 }
 
@@ -48,6 +51,13 @@ double effort_of_view(std::int32_t ops) {
 
 /// Room above a schedule's own peak that its pages are timed in as well.
 constexpr double kRooms[] = {1, 1.005, 1.02, 1.05, 1.1, 1.2, 1.4};
+/// The same from the budget of a search aimed at it.
+constexpr double kAimedRooms[] = {1, 1.02, 1.06, 1.15, 1.3};
+constexpr double kTryWork = 3e5;     // what a try is taken to be
+constexpr double kViewsShare = 0.4;  // of its work; the rest, over the ops, goes to tries at the best it timed
+constexpr std::size_t kTimedOfView = 16;
+constexpr std::size_t kExchanges = 4;
+constexpr double kMostTries = 200;
 constexpr double kTimingWork = 4e5;  // ops of all schedules of a view together
 
 Problem as_seen(const Problem& problem, const View& view) {
@@ -128,16 +138,26 @@ void drop_idle_pages(const Problem& problem, RunOrder& schedule, RunOutcome& out
   outcome = std::move(without);
 }
 
+/// The search ends with runs that later moves have made useless.
+RunOrder useful(const Problem& problem, const Solution& solution) {
+  return schedule_of(problem, without_useless(problem, solution));
+}
+
+/// Pages that leave and come back at once, as in no time.
+RunOrder untimed(RunOrder schedule) {
+  for (RunOrder::Swap& swap : schedule.swaps)
+    swap = {.storage = swap.storage, .after = swap.after, .before = swap.before};
+  return schedule;
+}
+
 /// A schedule in the room of its own peak and in more, until nothing waits.
 std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution) {
-  RunOrder untimed = schedule_of(problem, without_useless(problem, solution));
-  for (RunOrder::Swap& swap : untimed.swaps)
-    swap = {.storage = swap.storage, .after = swap.after, .before = swap.before};
-  const Bytes peak = carry_out(problem, untimed).peak_bytes;
+  const RunOrder order = untimed(useful(problem, solution));
+  const Bytes peak = carry_out(problem, order).peak_bytes;
   std::vector<LinkSchedule> found;
   for (const double room : kRooms) {
     const auto limit = static_cast<Bytes>(std::ceil(static_cast<double>(peak) * room));
-    RunOrder schedule = untimed.swaps.empty() ? untimed : time_copies(problem, untimed, std::max(limit, peak));
+    RunOrder schedule = order.swaps.empty() ? order : time_copies(problem, order, std::max(limit, peak));
     RunOutcome outcome = carry_out(problem, schedule);
     if (!holds(problem, outcome)) return {};
     drop_idle_pages(problem, schedule, outcome);
@@ -146,6 +166,16 @@ std::vector<LinkSchedule> timed(const Problem& problem, const Solution& solution
     if (outcome.waited == 0) break;
   }
   return found;
+}
+
+/// A schedule in that room. Nothing: host memory does not hold its pages.
+std::optional<LinkSchedule> timed_within(const Problem& problem, RunOrder schedule, Bytes limit) {
+  if (!schedule.swaps.empty()) schedule = time_copies(problem, untimed(std::move(schedule)), limit);
+  RunOutcome outcome = carry_out(problem, schedule);
+  if (!holds(problem, outcome)) return std::nullopt;
+  drop_idle_pages(problem, schedule, outcome);
+  return LinkSchedule{
+      .peak_bytes = outcome.peak_bytes, .added_cost = outcome.added_cost, .schedule = std::move(schedule)};
 }
 
 /// Of many, so many that timing them takes no longer than finding them; the lowest and the highest are among them.
@@ -158,16 +188,117 @@ std::vector<Solution> some_of(const std::vector<Solution>& all, std::int32_t ops
   return some;
 }
 
-}  // namespace
-
-std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits) {
+/// What may be paged: what host memory holds if nothing runs again, and whatever runs again.
+std::vector<Problem> offers_of(const Problem& problem) {
   std::vector<Problem> offered(2, problem);
   fit_host(offered[0], false);
   fit_host(offered[1], true);
   if (offered[0].swappable == offered[1].swappable) offered.pop_back();
+  return offered;
+}
+
+/// What a search of one view found for a budget: the best at it and at every peak below, the lowest, and others evenly.
+std::vector<Solution> found_by(const Problem& seen, Bytes budget, double work, const SearchLimits& limits) {
+  std::vector<Bytes> peaks;
+  for (const double room : kAimedRooms) peaks.push_back(static_cast<Bytes>(static_cast<double>(budget) / room));
+  Archive archive;
+  search_within(seen, {.budgets = peaks, .work = work}, limits, archive);
+  std::vector<const Solution*> chosen{&archive.all().front()};
+  const auto add = [&](const Solution* one) {
+    if (one != nullptr && std::ranges::find(chosen, one) == chosen.end()) chosen.push_back(one);
+  };
+  for (const Bytes peak : peaks) add(archive.best_within(peak));
+  const auto above = std::ranges::upper_bound(archive.all(), budget, {}, &Solution::peak_bytes);
+  const auto fitting = static_cast<std::size_t>(above - archive.all().begin());
+  const std::size_t some = std::min(kTimedOfView, fitting);
+  for (std::size_t i = 0; i < some; ++i) add(&archive.all()[i * fitting / some]);
+  std::vector<Solution> found;
+  for (const Solution* one : chosen) found.push_back(without_useless(seen, *one));
+  return found;
+}
+
+}  // namespace
+
+void LinkSearch::search_views(Bytes budget, double work, const SearchLimits& limits) {
+  std::vector<Problem> seen;
+  for (const Problem& offer : offers_of(problem_))
+    for (const View& view : kViews) seen.push_back(as_seen(offer, view));
+  PartedProgress progress(limits.on_progress, seen.size() + 1);
+  std::vector<std::vector<Solution>> found(seen.size());
+  threads::parallel_for_each(0, seen.size(), [&](std::size_t i) {
+    SearchLimits some = limits;
+    some.on_progress = progress.part(i);
+    found[i] = found_by(seen[i], budget, work / static_cast<double>(seen.size()), some);
+  });
+  for (std::vector<Solution>& of_view : found) std::ranges::move(of_view, std::back_inserter(known_));
+}
+
+/// The cheapest first, those above the budget at the end.
+std::vector<LinkSearch::Timed> LinkSearch::timed_known(Bytes budget) const {
+  std::vector<std::optional<LinkSchedule>> linked(known_.size());
+  threads::parallel_for_each(0, known_.size(), [&](std::size_t i) {
+    linked[i] = timed_within(problem_, schedule_of(problem_, known_[i]), std::max(budget, known_[i].peak_bytes));
+  });
+  std::vector<Timed> timed;
+  for (std::size_t i = 0; i < known_.size(); ++i)
+    if (linked[i]) timed.push_back({.solution = known_[i], .linked = *std::move(linked[i])});
+  std::ranges::stable_sort(timed, {}, [&](const Timed& one) {
+    return std::tuple(std::max(one.linked.peak_bytes, budget), one.linked.added_cost, one.linked.peak_bytes);
+  });
+  return timed;
+}
+
+/// From the cheapest that fit, on what they come to once they are timed.
+std::vector<LinkSearch::Timed> LinkSearch::exchanged(std::vector<Timed> starts, Bytes budget, double work,
+                                                     const SearchLimits& limits) const {
+  std::erase_if(starts, [&](const Timed& one) { return one.linked.peak_bytes > budget; });
+  const auto same = [](const Timed& a, const Timed& b) { return a.linked.added_cost == b.linked.added_cost; };
+  starts.erase(std::unique(starts.begin(), starts.end(), same), starts.end());
+  if (starts.size() > kExchanges) starts.resize(kExchanges);
+  std::vector<std::optional<LinkSchedule>> linked(starts.size());
+  threads::parallel_for_each(0, starts.size(), [&](std::size_t i) {
+    const LinkExchange how{.budget = budget,
+                           .tries = static_cast<int>(std::min(kMostTries, work / kTryWork)),
+                           .cost_of = [&](const State& state) -> std::int64_t {
+                             const std::optional<LinkSchedule> one = timed_within(problem_, schedule_of(state), budget);
+                             return one && one->peak_bytes <= budget ? one->added_cost : -1;
+                           },
+                           .should_stop = limits.should_stop};
+    starts[i].solution = without_useless(
+        problem_, exchange_pages(problem_, how, std::move(starts[i].solution), starts[i].linked.added_cost));
+    linked[i] = timed_within(problem_, schedule_of(problem_, starts[i].solution), budget);
+  });
+  std::vector<Timed> better;
+  for (std::size_t i = 0; i < starts.size(); ++i)
+    if (linked[i]) better.push_back({.solution = std::move(starts[i].solution), .linked = *std::move(linked[i])});
+  return better;
+}
+
+std::vector<LinkSchedule> LinkSearch::within(Bytes budget, double work, const SearchLimits& limits) {
+  const auto fits = [&](const std::vector<Timed>& timed) {
+    return !timed.empty() && timed.front().linked.peak_bytes <= budget;
+  };
+  std::vector<Timed> timed = timed_known(budget);
+  if (!fits(timed)) {
+    search_views(budget, work * kViewsShare, limits);
+    timed = timed_known(budget);
+  }
+  std::ranges::move(exchanged(timed, budget, work * (1 - kViewsShare), limits), std::back_inserter(timed));
+  known_.clear();
+  std::vector<LinkSchedule> schedules;
+  for (Timed& one : timed) {
+    known_.push_back(std::move(one.solution));
+    schedules.push_back(std::move(one.linked));
+  }
+  if (limits.on_progress) limits.on_progress(1);
+  return best_of(std::move(schedules));
+}
+
+std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits) {
+  const std::vector<Problem> offered = offers_of(problem);
   SearchLimits limits_of_view = limits;
   limits_of_view.effort *= effort_of_view(problem.op_count) / static_cast<double>(offered.size());
-  const std::span<const View> views = views_for(problem.op_count, limits.rule);
+  const std::span<const View> views = views_for(problem.op_count, limits);
   PartedProgress progress(limits.on_progress, offered.size() * views.size());
   std::size_t part = 0;
   std::vector<LinkSchedule> found;

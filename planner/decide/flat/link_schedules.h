@@ -14,6 +14,7 @@
 #include "planner/decide/flat/problem.h"
 #include "planner/decide/flat/run_order.h"
 #include "planner/decide/flat/search.h"
+#include "planner/decide/flat/state.h"
 
 namespace tidemark::decide::flat {
 
@@ -26,5 +27,30 @@ struct LinkSchedule {
 /// None of them is both lower and cheaper than another; ascending peaks, descending costs. REQUIRES:
 /// problem.has_link.
 [[nodiscard]] std::vector<LinkSchedule> find_link_schedules(const Problem& problem, const SearchLimits& limits);
+
+/// The same for the budgets that are asked for, one after the other (aimed.h): every view is searched at the budget and
+/// at peaks that leave its pages more room, and the cheapest are improved on what they really add (link_exchange.h).
+/// What is known of earlier budgets serves again where it fits, without another search of the views.
+class LinkSearch {
+ public:
+  /// The problem must outlive this. REQUIRES: problem.has_link.
+  explicit LinkSearch(const Problem& problem) : problem_(problem) {}
+
+  /// As find_link_schedules() has them; some may be above the budget. `work`: entries of profiles looked at, about.
+  [[nodiscard]] std::vector<LinkSchedule> within(Bytes budget, double work, const SearchLimits& limits);
+
+ private:
+  struct Timed {
+    Solution solution;
+    LinkSchedule linked;
+  };
+  void search_views(Bytes budget, double work, const SearchLimits& limits);
+  [[nodiscard]] std::vector<Timed> timed_known(Bytes budget) const;
+  [[nodiscard]] std::vector<Timed> exchanged(std::vector<Timed> starts, Bytes budget, double work,
+                                             const SearchLimits& limits) const;
+
+  const Problem& problem_;
+  std::vector<Solution> known_;
+};
 
 }  // namespace tidemark::decide::flat

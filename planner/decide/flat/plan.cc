@@ -2,19 +2,30 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
 
+#include "planner/decide/flat/aimed.h"
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/exact_frontier.h"
 #include "planner/decide/flat/link_schedules.h"
+#include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/rerun.h"
 #include "planner/decide/flat/search.h"
 #include "planner/decide/flat/state.h"
 
 namespace tidemark::decide::flat {
 namespace {
+
+constexpr double kAimedWork = 2.5e8;  // entries of profiles looked at for one budget
+constexpr double kShortShare = 2;     // of lists that are not long, where any change is cheap
+constexpr double kAgainShare = 0.25;
+constexpr double kLowShare = 0.1;     // of the work of a first look, where budgets are searched by themselves
+constexpr double kFarFromBound = 30;  // percent of the whole step's cost
+constexpr double kWithinReach = 1.1;  // times the budget: a peak from which it may be reached
+constexpr double kNearBound = 2e-4;   // of the whole step's cost above the bound: nothing more is looked for
 
 PlanStatus judge(const StepPlan& plan) {
   if (plan.outcome.added_cost <= plan.lower_bound_cost) return PlanStatus::optimal;
@@ -55,10 +66,12 @@ class StepPlanner::Known {
       if (peak < plan.outcome.peak_bytes) accept(plan, order);
     };
     if (!exact_.points().empty()) take(exact_.points().back().peak_bytes, exact_.points().back().schedule);
-    if (linked_ && !linked_->empty()) take(linked_->front().peak_bytes, linked_->front().schedule);
-    for (const auto* archive : {&searched_, &looked_at_})
-      if (*archive && !(*archive)->all().empty()) {
-        const Solution& one = (*archive)->all().front();
+    for (const auto* linked : {&linked_, &linked_low_})
+      if (*linked && !(*linked)->empty()) take((*linked)->front().peak_bytes, (*linked)->front().schedule);
+    for (const LinkSchedule& one : aimed_linked_) take(one.peak_bytes, one.schedule);
+    for (const Archive* archive : {searched_ ? &*searched_ : nullptr, looked_at_ ? &*looked_at_ : nullptr, &aimed_})
+      if (archive != nullptr && !archive->all().empty()) {
+        const Solution& one = archive->all().front();
         take(one.peak_bytes, useful_schedule(one));
       }
     return plan;
@@ -92,15 +105,16 @@ class StepPlanner::Known {
 
   [[nodiscard]] SearchLimits search_limits(bool first_look = false) const {
     return {.rule = limits_.rule,
-            .effort = limits_.effort,
+            .effort = limits_.effort * (first_look && is_aimed() ? kLowShare : 1),
             .first_look = first_look,
             .should_stop = limits_.should_stop,
             .on_progress = first_look ? nullptr : limits_.on_progress};
   }
 
-  const std::vector<LinkSchedule>& link_schedules() {
-    if (!linked_) linked_ = find_link_schedules(problem_, search_limits());
-    return *linked_;
+  const std::vector<LinkSchedule>& link_schedules(bool first_look = false) {
+    std::optional<std::vector<LinkSchedule>>& linked = first_look ? linked_low_ : linked_;
+    if (!linked) linked = find_link_schedules(problem_, search_limits(first_look));
+    return *linked;
   }
 
   const Archive& searched() {
@@ -121,6 +135,85 @@ class StepPlanner::Known {
     plan.status = judge(plan);
   }
 
+  [[nodiscard]] bool is_aimed() const {
+    return limits_.aimed && limits_.rule == StepRule::optimal && problem_.op_count > kFewOps;
+  }
+
+  /// Less work for each budget after the first, which are asked for where addresses took more than the bytes alive:
+  /// what is known is close.
+  [[nodiscard]] double aimed_work() const {
+    const bool is_short = problem_.op_count <= kLongOps && !problem_.has_link;
+    return kAimedWork * (is_short ? kShortShare : 1) * limits_.effort * (aimed_at_.size() > 1 ? kAgainShare : 1);
+  }
+
+  void aim_at(const StepPlan& plan) {
+    if (std::ranges::find(aimed_at_, plan.budget_bytes) != aimed_at_.end()) return;
+    aimed_at_.push_back(plan.budget_bytes);
+    if (problem_.has_link) {
+      if (!link_search_) link_search_.emplace(problem_);
+      std::vector<LinkSchedule> found = link_search_->within(plan.budget_bytes, aimed_work(), search_limits());
+      std::ranges::move(found, std::back_inserter(aimed_linked_));
+      return;
+    }
+    const auto near = static_cast<std::int64_t>(kNearBound * static_cast<double>(plan.keep_all_cost));
+    search_within(problem_,
+                  {.budgets = {plan.budget_bytes}, .enough_cost = plan.lower_bound_cost + near, .work = aimed_work()},
+                  search_limits(), aimed_);
+  }
+
+  void choose_aimed(StepPlan& plan) {
+    aim_at(plan);
+    const LinkSchedule* best = nullptr;
+    for (const LinkSchedule& one : aimed_linked_) {
+      plan.smallest_known_peak = std::min(plan.smallest_known_peak, one.peak_bytes);
+      const bool fits = one.peak_bytes <= plan.budget_bytes;
+      if (fits && (best == nullptr ||
+                   std::pair(one.added_cost, one.peak_bytes) < std::pair(best->added_cost, best->peak_bytes)))
+        best = &one;
+    }
+    if (best != nullptr) accept(plan, best->schedule);
+    if (!problem_.has_link) accept_cheaper(plan, aimed_);
+    if (!plan.fits()) choose_low(plan);
+    if (!is_tight(plan)) return;
+    accept_cheaper(plan, searched());
+    plan.smallest_known_peak = std::min(plan.smallest_known_peak, searched().all().front().peak_bytes);
+  }
+
+  /// Where runs are wanted over and over, neighbouring budgets help one another: that is worth a search for all of
+  /// them.
+  [[nodiscard]] bool is_tight(const StepPlan& plan) const {
+    if (problem_.has_link || problem_.op_count > kManyOps) return false;
+    if (plan.fits()) return plan.percent(plan.outcome.added_cost - plan.lower_bound_cost) > kFarFromBound;
+    return static_cast<double>(plan.smallest_known_peak) <= kWithinReach * static_cast<double>(plan.budget_bytes);
+  }
+
+  void accept_cheaper(StepPlan& plan, const Archive& archive) const {
+    const Solution* found = archive.best_within(plan.budget_bytes);
+    if (found == nullptr || (plan.fits() && found->added_cost >= plan.outcome.added_cost)) return;
+    accept(plan, useful_schedule(*found));
+  }
+
+  /// Of what does not depend on a budget: so the lowest peak that is told is met where it is asked for. What comes
+  /// closest is one more start.
+  void choose_low(StepPlan& plan) {
+    plan.smallest_known_peak = smallest_peak(true);
+    if (problem_.has_link) {
+      choose_linked(plan, link_schedules(true));
+      return;
+    }
+    accept_cheaper(plan, *looked_at_);
+    if (plan.fits()) return;
+    aimed_.add_all(*looked_at_);
+    search_within(problem_, {.budgets = {plan.budget_bytes}, .work = kAimedWork * limits_.effort}, search_limits(true),
+                  aimed_);
+    accept_cheaper(plan, aimed_);
+  }
+
+  void choose_linked(StepPlan& plan, const std::vector<LinkSchedule>& known) const {
+    const auto above = std::ranges::upper_bound(known, plan.budget_bytes, {}, &LinkSchedule::peak_bytes);
+    if (above != known.begin()) accept(plan, (above - 1)->schedule);
+  }
+
   void solve(StepPlan& plan) {
     const Bytes budget = plan.budget_bytes;
     plan.lower_bound_cost = least_added_cost(problem_, budget);
@@ -130,15 +223,13 @@ class StepPlanner::Known {
     if (const ExactFrontier::Point* best = exact_.best_within(budget))
       accept(plan, best->schedule);
     else if (!plan.proven)
-      choose(plan);
+      is_aimed() ? choose_aimed(plan) : choose(plan);
   }
 
   /// The cheapest of all that was found; of those that cost as little the lowest.
   void choose(StepPlan& plan) {
     if (problem_.has_link) {
-      const auto& known = link_schedules();
-      const auto above = std::ranges::upper_bound(known, plan.budget_bytes, {}, &LinkSchedule::peak_bytes);
-      if (above != known.begin()) accept(plan, (above - 1)->schedule);
+      choose_linked(plan, link_schedules());
       return;
     }
     const Solution* found = searched().best_within(plan.budget_bytes);
@@ -154,11 +245,15 @@ class StepPlanner::Known {
   /// Of what is known where nothing fits. `first_look`: that is proven, and nobody needs a long search.
   Bytes smallest_peak(bool first_look) {
     Bytes peak = keep_all_peak_;
-    if (problem_.has_link) return std::min(peak, link_schedules().front().peak_bytes);
+    if (problem_.has_link) return std::min(peak, link_schedules(is_aimed()).front().peak_bytes);
     if (!exact_.points().empty()) peak = std::min(peak, exact_.points().back().peak_bytes);
-    if (first_look && !searched_ && !looked_at_) looked_at_ = find_schedules(problem_, search_limits(true));
-    const Archive& archive = searched_ || !first_look ? searched() : *looked_at_;
-    return std::min(peak, archive.all().front().peak_bytes);
+    first_look |= is_aimed();
+    if (first_look && (is_aimed() || !searched_) && !looked_at_)
+      looked_at_ = find_schedules(problem_, search_limits(true));
+    if (!first_look) return std::min(peak, searched().all().front().peak_bytes);
+    for (const std::optional<Archive>* archive : {&searched_, &looked_at_})
+      if (*archive) peak = std::min(peak, (*archive)->all().front().peak_bytes);
+    return peak;
   }
 
   const Problem& problem_;
@@ -167,7 +262,11 @@ class StepPlanner::Known {
   Bytes keep_all_peak_;
   ExactFrontier exact_;
   std::optional<Archive> searched_, looked_at_;
-  std::optional<std::vector<LinkSchedule>> linked_;  ///< of a list with a link, in their place
+  Archive aimed_;
+  std::optional<LinkSearch> link_search_;
+  std::vector<LinkSchedule> aimed_linked_;
+  std::vector<Bytes> aimed_at_;                                   ///< budgets that were searched by themselves
+  std::optional<std::vector<LinkSchedule>> linked_, linked_low_;  ///< of a list with a link, in their place
 };
 
 StepPlanner::StepPlanner(const Problem& problem, const PlanLimits& limits)

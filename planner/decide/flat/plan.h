@@ -4,7 +4,8 @@
 //
 // Budgets can be compared: one search answers them all (search.h), so a lower budget's answer has no higher peak and no
 // lower cost, whether both are asked of one StepPlanner or each in a call of its own with the same limits. With
-// addresses that need not hold: what a schedule loses between its storages is known only once they are packed.
+// addresses that need not hold: what a schedule loses between its storages is known only once they are packed. Nor with
+// PlanLimits::aimed.
 
 #include <cstdint>
 #include <functional>
@@ -19,8 +20,11 @@ namespace tidemark::decide::flat {
 
 struct PlanLimits {
   StepRule rule = StepRule::optimal;
-  double effort = 1;                  ///< more looks longer; > 0
-  bool prove_small = true;            ///< small lists are solved exactly
+  double effort = 1;        ///< more looks longer; > 0
+  bool prove_small = true;  ///< small lists are solved exactly
+  /// Steps of more than a few ops are searched for each budget by itself (aimed.h): quicker, but what a lower budget
+  /// costs may then be less than what a higher one does. The frontier is always that of a search for all budgets.
+  bool aimed = false;
   std::function<bool()> should_stop;  ///< asked now and then, by several threads; the answer is what was found so far
   /// Share of the search done, in [0, 1], never less than before; called by several threads, one at a time. Proofs, and
   /// the first look that is enough where no schedule fits, tell nothing.

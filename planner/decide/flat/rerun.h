@@ -85,6 +85,13 @@ inline void take_back_idle(State& state, std::int64_t most_work) {
   state.mark();
 }
 
+/// Takes back second runs that serve nothing.
+inline void erase_useless(State& state) {
+  const std::vector<Key> keys = state.reruns();
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key)
+    if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
+}
+
 /// That schedule but for second runs that serve nothing. Runs and pages may come in any order, runs more than once.
 /// `also(state)` may change it further.
 template <class Also>
@@ -95,8 +102,7 @@ Solution without_useless(const Problem& problem, Solution solution, Bytes budget
   std::ranges::sort(solution.swaps, {}, [](const Swap& swap) { return std::pair(swap.storage, swap.use); });
   State state(problem, budget);
   state.load(solution);
-  for (auto key = keys.rbegin(); key != keys.rend(); ++key)
-    if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
+  erase_useless(state);
   also(state);
   return state.solution();
 }

@@ -4,22 +4,19 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "planner/decide/flat/bound.h"
-#include "planner/decide/flat/gap_pricer.h"
-#include "planner/decide/flat/gaps.h"
+#include "planner/decide/flat/core_choices.h"
 #include "planner/decide/flat/greedy.h"
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/parted_progress.h"
 #include "planner/decide/flat/seeds.h"
 #include "planner/decide/flat/state.h"
 #include "planner/decide/flat/ways.h"
-#include "planner/decide/gaps/search.h"
 #include "planner/threads/parallel.h"
 
 namespace tidemark::decide::flat {
@@ -84,26 +81,6 @@ struct RungPasses {
   CommonWays ways;
 };
 
-/// The decision core's choices over all gaps of keeping everything: close to the least where nothing has to run twice.
-class CoreChoices {
- public:
-  explicit CoreChoices(const Problem& problem) : gaps_(list_gaps(problem, GapUse::choice)), pricer_(problem, gaps_) {
-    add_moves(problem, gaps_);
-  }
-
-  [[nodiscard]] Solution within(Bytes budget) {
-    constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max() / 4;  // host memory is seen to elsewhere
-    const gaps::SearchResult found =
-        gaps::search_optimal(gaps_.problem, pricer_, budget, kNoLimit, gaps::SearchDepth::rounding);
-    pricer_.price(found.choice);
-    return pricer_.solution();
-  }
-
- private:
-  ListGaps gaps_;
-  GapPricer pricer_;
-};
-
 class Ladder {
  public:
   /// `known`: schedules to set out from besides its own seeds.
@@ -135,7 +112,8 @@ class Ladder {
     scale.erase(std::unique(scale.begin(), scale.end()), scale.end());
     for (const Bytes bytes : scale) rungs_.push_back({.bytes = bytes});
     archive_.add(state_.solution());
-    for (Solution& seed : checkpoint_seeds(problem, kSeedReruns)) archive_.add(std::move(seed));
+    if (!stopped())
+      for (Solution& seed : checkpoint_seeds(problem, kSeedReruns)) archive_.add(std::move(seed));
     only_passes_ ? descend_by_passes() : descend();
     for (Rung& rung : rungs_) rung.seen_cost = cost_at(rung.bytes);
   }

@@ -308,8 +308,9 @@ void State::load(const Solution& solution) {
   rebuild(solution, profile_.budget());
 }
 
-RunOrder schedule_of(const Problem& problem, const Solution& solution) {
-  std::vector<Key> keys = solution.reruns;
+RunOrder schedule_of(const State& state) {
+  const Problem& problem = state.problem();
+  std::vector<Key> keys = state.reruns();
   for (std::int32_t v = 0; v < problem.op_count; ++v) keys.push_back(key_of(v, v));
   std::ranges::sort(keys);
   RunOrder schedule;
@@ -317,9 +318,7 @@ RunOrder schedule_of(const Problem& problem, const Solution& solution) {
   const auto position = [&](Key key) {
     return static_cast<std::int32_t>(std::ranges::lower_bound(keys, key) - keys.begin());
   };
-  State state(problem, 0);
-  state.load({.reruns = solution.reruns});
-  for (const Swap& swap : solution.swaps) {
+  for (const Swap& swap : state.swaps()) {
     // It leaves after the touch before, whether that is a use or a start.
     const std::vector<Key>& uses = state.uses(swap.storage);
     const std::vector<Key>& starts = state.starts(swap.storage);
@@ -333,6 +332,12 @@ RunOrder schedule_of(const Problem& problem, const Solution& solution) {
     row.gone = std::min(position(problem.gone_from(swap.storage, from)), row.back);
   }
   return schedule;
+}
+
+RunOrder schedule_of(const Problem& problem, const Solution& solution) {
+  State state(problem, 0);
+  state.load(solution);
+  return schedule_of(state);
 }
 
 }  // namespace tidemark::decide::flat

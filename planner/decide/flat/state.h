@@ -110,6 +110,7 @@ class State {
 };
 
 /// The schedule in full, for the checker and for people.
+[[nodiscard]] RunOrder schedule_of(const State& state);
 [[nodiscard]] RunOrder schedule_of(const Problem& problem, const Solution& solution);
 
 }  // namespace tidemark::decide::flat

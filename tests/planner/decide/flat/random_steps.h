@@ -90,6 +90,63 @@ inline ReferenceStep with_link(ReferenceStep step, std::uint64_t seed, std::int3
   return step;
 }
 
+/// Layers that are alike, with some ops before and behind, and the way back over the same edges. Every op of a layer
+/// reads some of the last four before it.
+inline ReferenceStep repeated_layers(std::uint64_t seed, std::int32_t layers, std::int32_t wide, bool swaps) {
+  std::mt19937_64 random(seed * 91 + 3);
+  ReferenceStep step{.name = "repeated layers"};
+  struct Kind {
+    ReferenceStep::Storage made, gradient;
+    std::int64_t cost = 0;
+    std::vector<std::int32_t> back;  ///< how far before it its inputs are
+    bool runs_again = true;
+  };
+  std::vector<Kind> kinds;
+  for (std::int32_t i = 0; i < wide; ++i) {
+    Kind kind{.made = random_row(random, 12, swaps), .gradient = random_row(random, 12, false)};
+    kind.cost = 1 + draw(random, 20);
+    kind.back.push_back(1);
+    if (draw(random, 3) == 0) kind.back.push_back(2 + draw(random, 3));
+    kind.runs_again = draw(random, 6) > 0;
+    kinds.push_back(kind);
+  }
+  const std::int32_t ends = 3, forward = 2 * ends + layers * wide;
+  const auto kind_of = [&](std::int32_t v) -> const Kind& {
+    return kinds[static_cast<std::size_t>((v - ends) % wide)];
+  };
+  const auto is_end = [&](std::int32_t v) { return v < ends || v >= forward - ends; };
+  std::vector<std::vector<std::int32_t>> inputs(static_cast<std::size_t>(forward)), readers = inputs;
+  for (std::int32_t v = 0; v < 2 * forward; ++v) {
+    const std::int32_t of = v < forward ? v : 2 * forward - 1 - v;
+    ReferenceStep::Op op{.name = "o" + std::to_string(v), .cost = 5 + of % 2, .writes = {v}};
+    std::vector<std::int32_t>& in = inputs[static_cast<std::size_t>(of)];
+    if (v < forward) {
+      for (const std::int32_t back : is_end(v) ? std::vector{1} : kind_of(v).back)
+        if (v >= back) in.push_back(v - back);
+      sort_once_each(in);
+      for (const std::int32_t i : in) readers[static_cast<std::size_t>(i)].push_back(v);
+    }
+    op.reads = in;
+    ReferenceStep::Storage row{.name = "s", .bytes = 3 + of % 2};
+    if (!is_end(of)) {
+      row = v < forward ? kind_of(of).made : kind_of(of).gradient;
+      op.cost = kind_of(of).cost * (v < forward ? 1 : 2);
+      if (!kind_of(of).runs_again) op.recompute = ReferenceStep::Recompute::never;
+    }
+    if (v >= forward) {
+      op.phase = OpPhase::backward;
+      op.recompute = ReferenceStep::Recompute::never;
+      op.reads.push_back(of);
+      for (const std::int32_t reader : readers[static_cast<std::size_t>(of)])
+        op.reads.push_back(2 * forward - 1 - reader);
+    }
+    sort_once_each(op.reads);
+    step.storages.push_back(row);
+    step.ops.push_back(std::move(op));
+  }
+  return step;
+}
+
 /// A chain of layers with some skips, and the way back over the same edges.
 inline ReferenceStep forward_and_back(std::uint64_t seed, std::int32_t layers, bool swaps) {
   std::mt19937_64 random(seed * 77 + 5);

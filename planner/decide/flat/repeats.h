@@ -1,0 +1,51 @@
+#pragma once
+// Repeats of a list: stretches of ops that are alike, one after the other, such as the layers of a model and of its way
+// back. Found by what ops are to a search (cost, bytes, what they may do), by no name. What a schedule does in one
+// layer can so be done in another (Repeats::replicate), where the search then only looks for what differs.
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/decide/flat/problem.h"
+#include "planner/decide/flat/state.h"
+
+namespace tidemark::decide::flat {
+
+class Repeats {
+ public:
+  /// The problem must outlive this. O(ops * longest layer looked for).
+  explicit Repeats(const Problem& problem);
+
+  /// How many layers there are, counted by the stretch with most ops that may run again; below 2: nothing repeats.
+  [[nodiscard]] std::int32_t layers() const { return layers_; }
+  /// Of what an op makes; -1: it is in no stretch.
+  [[nodiscard]] std::int32_t layer_of(std::int32_t op) const { return place_[static_cast<std::size_t>(op)].layer; }
+
+  /// Makes the state the schedule with the decisions of layer `from` in layers [first, last] in place of their own, as
+  /// far as there is a place for them. Runs that serve nothing then are left out.
+  void replicate(const Solution& solution, std::int32_t from, std::int32_t first, std::int32_t last,
+                 State& state) const;
+
+ private:
+  struct Stretch {
+    std::int32_t begin = 0, length = 0, count = 0;
+    std::vector<std::int32_t> layer_of;   ///< per repeat, ascending or descending
+    std::vector<std::int32_t> repeat_of;  ///< per layer; -1: none
+  };
+  struct Place {
+    std::int32_t stretch = -1, layer = -1, offset = 0;
+  };
+  void find_stretches(const std::vector<std::uint64_t>& labels);
+  void number_layers();
+  [[nodiscard]] std::int32_t moved(std::int32_t op, std::int32_t layers) const;
+  /// 0: there is no such place.
+  [[nodiscard]] Key moved(Key key, std::int32_t layers) const;
+  [[nodiscard]] std::int32_t moved_storage(std::int32_t storage, std::int32_t layers) const;
+
+  const Problem& p_;
+  std::int32_t layers_ = 0;
+  std::vector<Stretch> stretches_;
+  std::vector<Place> place_;  ///< per op
+};
+
+}  // namespace tidemark::decide::flat
