@@ -10,9 +10,7 @@ import pytest
 import torch
 
 WORLD = 2
-# Predicted and measured agree within this. Tensors that are made of others, and storages that FSDP resizes, are not yet
-# followed as exactly.
-EXACT = {"ddp": 1.03, "pipelining": 1.03, "fsdp2": 1.03, "tensor_parallel": 1.4}
+ENGINES = ("ddp", "fsdp2", "tensor_parallel", "pipelining")
 
 
 def trained(engine, folder):
@@ -34,11 +32,11 @@ def trained(engine, folder):
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no process groups")
-@pytest.mark.parametrize("engine", EXACT)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_trains_by_a_plan_of_its_own_step(engine, tmp_path):
     for rank in trained(engine, tmp_path):
         assert rank["trained_alike"]
         assert rank["acted"] > 0 and rank["off_plan"] == 0
-        assert rank["measured"] < EXACT[engine] * rank["predicted"]
+        assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03)
         assert rank["measured"] < 0.75 * rank["keep_all"]
         assert rank["micro_batches"] == (2 if engine == "pipelining" else 1)

@@ -1,6 +1,7 @@
 #include "integrations/pytorch/csrc/session_engine.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -53,8 +54,10 @@ bool copies_to_host(const c10::OperatorHandle& op, const torch::jit::Stack& stac
   return device.isDevice() && device.toDevice().is_cpu() && !stack[first].toTensor().is_cpu();
 }
 
-/// kernels.is_on_meta()
-bool is_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+/// RealRecorder.is_without_memory()
+bool is_without_memory(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  using c10::impl::TorchDispatchModeTLS;
+  if (TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value()) return true;
   const auto count = op.schema().arguments().size();
   bool found = std::any_of(stack.end() - static_cast<std::ptrdiff_t>(count), stack.end(),
                            [](const c10::IValue& value) { return value.isDevice() && value.toDevice().is_meta(); });
@@ -262,7 +265,7 @@ void SessionEngine::before_change(const at::Tensor& changed, bool planned) {
 
 void SessionEngine::forward_call(const c10::OperatorHandle& op, const KernelTraits& traits, torch::jit::Stack& stack) {
   const auto steps = this->steps();
-  if (steps == nullptr || is_on_meta(op, stack)) return op.callBoxed(stack);
+  if (steps == nullptr || is_without_memory(op, stack)) return op.callBoxed(stack);
   const auto* planned = planned_call(*top_, op, traits, stack);
   const bool is_planned = planned != nullptr && !planned->apart;
   steps->expect_requests(is_planned ? TIDEMARK_REQUESTS_PLANNED : TIDEMARK_REQUESTS_OTHER);

@@ -133,6 +133,9 @@ def _saves(log, ops, op_of):
     saves = []
     for seen in log.saves:
         save = Save(seen.site, seen.storage, seen.bytes)
+        saves.append(save)
+        if log.storages[seen.storage].was_resized:
+            continue  # backward finds what its storage has been filled with since
         _hold_while_saved(seen, calls, ops, op_of)
         for use in seen.uses:
             if use >= len(calls):
@@ -147,7 +150,6 @@ def _saves(log, ops, op_of):
             for op in range(op_of[use], op_of[last] + 1):
                 if seen.storage not in ops[op].holds:
                     ops[op].holds.append(seen.storage)
-        saves.append(save)
     return saves
 
 

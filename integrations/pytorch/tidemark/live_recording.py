@@ -72,8 +72,8 @@ class LiveRecording:
         self._frames.follow(self._before)
 
     def end(self):
-        """The step is over: what is there now outlives it."""
-        self._recorder.log.bury()
+        """The step is over."""
+        self._recorder.log.end()
 
     def has_made_state(self):
         """Whether an optimizer made its state, so that the step is not like those that follow. To be asked behind end()."""

@@ -21,6 +21,7 @@ class SeenStorage:
     born: int  # call that wrote it first, -1: there before
     died: int | None = None  # last call before it was gone
     ref: StorageWeakRef | None = None
+    was_resized: bool = False  # outside of kernels: what it held is gone, whoever had saved it
 
 
 @dataclasses.dataclass
@@ -64,6 +65,7 @@ class StepLog:
         self._ids = {}
         self._live = []
         self._stand_ins = []
+        self._found = {}  # storage: the call that read it first
 
     def know(self, tensor, name, role):
         """What is there before the step."""
@@ -78,6 +80,24 @@ class StepLog:
         if found is None:  # made outside: a constant
             found = self._add(storage, SeenStorage(f"constant.{len(self.storages)}", storage.nbytes(), "input", "", -1))
         return found
+
+    def find_since(self, count):
+        """Of the storages behind the first `count`: the next call, of backward or of the optimizer, is the first to read
+        them, and no call made them. What is gone when the step is over was made within it, as a communication library
+        makes buffers of its own."""
+        for number in range(count, len(self.storages)):
+            self._found[number] = len(self.calls)
+            self._live.append(number)
+
+    def end(self):
+        """The step is over: what is there now outlives it."""
+        self.bury()
+        for number, first in self._found.items():
+            seen, call = self.storages[number], self.calls[first]
+            if seen.died is not None:
+                seen.born, seen.role = first, "temporary"
+                call.reads = [s for s in call.reads if s != number]
+                call.writes = [*call.writes, number]
 
     def knows(self, tensor):
         return storage_of(tensor)._cdata in self._ids
@@ -106,6 +126,7 @@ class StepLog:
         number = self._ids.pop(storage._cdata, None)
         if number is not None:
             self.storages[number].died = len(self.calls) - 1
+            self.storages[number].was_resized = True
             self._live = [s for s in self._live if s != number]
         if storage.nbytes() == 0:
             return

@@ -108,8 +108,11 @@ class StepRecorder(TorchDispatchMode):
         module = self.frames.top.path if phase == "forward" else ""
         node = node_of_backward() if backward else None
         would_be_in_place = backward and self._would_be_in_place(func, args, node)
+        known = len(self.log.storages)
         shown = kernels.without_side_effects(func, args)
         reads = list(dict.fromkeys(self.log.id_of(t) for t in (*kernels.tensors(shown), *kernels.tensors(kwargs))))
+        if phase != "forward":
+            self.log.find_since(known)
         return SeenCall(
             func,
             site,

@@ -53,7 +53,11 @@ class WrapperHooks:
     def pack(self, tensor):
         if not is_wrapper(tensor) or (tensor.is_leaf and tensor.requires_grad):
             return self._pack(tensor)
-        return Wrapped(tensor, self.pack)
+        return Wrapped(tensor, self._pack_part)
+
+    def _pack_part(self, part):
+        """Gradients are the whole's. A part may ask for them as well, and would be taken for a parameter."""
+        return self.pack(part.detach())
 
     def unpack(self, packed):
         return packed.joined(self.unpack) if isinstance(packed, Wrapped) else self._unpack(packed)

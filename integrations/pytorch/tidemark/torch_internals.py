@@ -28,6 +28,7 @@ __all__ = [
     "foreach_devices",
     "has_composite_kernel",
     "in_backward",
+    "is_faked",
     "is_traceable_wrapper_subclass",
     "node_of_backward",
     "operator_of",
@@ -44,6 +45,12 @@ pop_saved_tensors_hooks = torch._C._autograd._pop_saved_tensors_default_hooks
 def in_backward():
     """Whether the calling thread runs autograd's graph."""
     return torch._C._current_graph_task_id() != -1
+
+
+def is_faked():
+    """Whether what the calling thread runs makes tensors without memory, as DTensor and compilers do to learn shapes. Modes
+    of Python's are asked before the one that does so."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
 def node_of_backward():
