@@ -8,6 +8,7 @@ from torch.utils._pytree import tree_leaves
 from . import allocator
 from .geometry import storage_of
 from .sizes import block_bytes
+from .tensor_parts import parts_of
 
 
 def held_elsewhere(model, optimizer, batch):
@@ -33,6 +34,6 @@ def _bytes_of(tensors, device):
     storages = {}
     for tensor in tensors:
         if isinstance(tensor, torch.Tensor) and tensor.device == device:
-            storage = storage_of(tensor)
-            storages[storage._cdata] = block_bytes(storage.nbytes(), device.type)
+            for storage in map(storage_of, parts_of(tensor)):
+                storages[storage._cdata] = block_bytes(storage.nbytes(), device.type)
     return sum(storages.values())
