@@ -18,6 +18,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, logs, measure
+from .backward_calls import around_backward
 from .errors import CaptureError
 from .frames import ModuleFrames
 from .graph import HostLink
@@ -59,10 +60,7 @@ class record:
             undo.callback(self._live.close)
             undo.callback(register_optimizer_step_pre_hook(lambda o, *_: self._live.begin_optimizer(o)).remove)
             undo.callback(register_optimizer_step_post_hook(lambda *_: self._live.end_optimizer()).remove)
-            for name in ("backward", "grad"):
-                function = getattr(torch.autograd, name)
-                undo.callback(setattr, torch.autograd, name, function)
-                setattr(torch.autograd, name, self._as_backward(function))
+            undo.enter_context(around_backward(self._as_backward))
             self._undo = undo.pop_all()
         return self
 
