@@ -122,3 +122,15 @@ def test_autograds_engine_is_its_own_again_behind_a_recording():
         assert torch.autograd.Variable._execution_engine is not engine
         stage.step(1)
     assert torch.autograd.Variable._execution_engine is engine
+
+
+def test_a_recorded_step_is_planned_beside_what_the_process_holds():
+    stage = Stage(1)
+    stage.step(0)
+    beside = torch.ones(3 << 20, dtype=torch.uint8)
+    with tidemark.record(stage.model) as recording:
+        stage.step(1)
+    plan = recording.plan("60%")
+    assert plan.reserve_bytes >= beside.nbytes
+    assert recording.plan("24MiB", reserve="5MiB").reserve_bytes == 5 << 20
+    assert recording.plan("60%", reserve=0).budget_bytes < plan.budget_bytes - beside.nbytes

@@ -18,6 +18,7 @@ from .grouping import build_graph
 from .held_over import hold_over
 from .in_place import put_in_place
 from .real_recorder import RealRecorder
+from .sizes import block_bytes
 from .stand_in import fingerprint
 from .torch_internals import pop_saved_tensors_hooks, push_saved_tensors_hooks
 
@@ -78,6 +79,11 @@ class LiveRecording:
     def end(self):
         """The step is over: what is there now outlives it."""
         self._recorder.log.bury()
+
+    def held_bytes(self):
+        """Of what the step has seen and is there yet. To be asked behind end()."""
+        alive = (s for s in self._recorder.log.storages if not s.ref.expired())
+        return sum(block_bytes(s.bytes, self._device) for s in alive)
 
     def has_made_state(self):
         """Whether an optimizer made its state, so that the step is not like those that follow. To be asked behind end()."""
