@@ -19,12 +19,20 @@ class Layer(nn.Module):
         super().__init__()
         self.norm, self.up, self.down = nn.LayerNorm(32), nn.Linear(32, 128), nn.Linear(128, 32)
 
-    def forward(self, x):
-        return x + self.down(nn.functional.dropout(nn.functional.gelu(self.up(self.norm(x))), 0.1))
+    def forward(self, x, mask):
+        hidden = nn.functional.gelu(self.up(self.norm(x))).masked_fill(mask, 0.0)
+        return x + self.down(nn.functional.dropout(hidden, 0.1))
 
 
-def chunk():
-    return nn.Sequential(Layer(), Layer())
+class Chunk(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList((Layer(), Layer()))
+
+    def forward(self, x, mask):
+        for layer in self.layers:
+            x = layer(x, mask)
+        return x
 
 
 class Stage:
@@ -32,7 +40,7 @@ class Stage:
 
     def __init__(self, chunks):
         torch.manual_seed(3)
-        self.chunks = [chunk() for _ in range(chunks)]
+        self.chunks = [Chunk() for _ in range(chunks)]
         self.model = self.chunks[0] if chunks == 1 else nn.ModuleList(self.chunks)
         self._optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
 
@@ -44,7 +52,8 @@ class Stage:
                 for c, module in enumerate(self.chunks):
                     x = torch.randn(64, 32, generator=data) if c == 0 else outputs[i, c - 1].detach()
                     inputs[i, c] = x.requires_grad_()
-                    outputs[i, c] = module(x)
+                    mask = torch.ones(64, 128, dtype=torch.bool).triu(1)  # by the loop, before the forward that it is for
+                    outputs[i, c] = module(x, mask)
             else:
                 gradient = torch.ones(64, 32)
                 for c in reversed(range(len(self.chunks))):
