@@ -1,7 +1,7 @@
-"""The MindSpeed feature, `--tidemark-plan FILE`. MindSpeed and Megatron-LM are small stand-ins here, with the interface that their
+"""The MindSpeed feature, `--tidemark-plan FILE` and `--tidemark-budget SIZE`. MindSpeed and Megatron-LM are small stand-ins here, with the interface that their
 sources have: MindSpeedFeature of mindspeed/features_manager/feature.py, FEATURES_LIST and the calls over it of
 mindspeed/features_manager/features_manager.py, register_patch() and what the name of a patch means of mindspeed/patch_utils.py
-(github.com/Ascend/MindSpeed), and train() of megatron/training/training.py (github.com/NVIDIA/Megatron-LM). The sessions are real."""
+(github.com/Ascend/MindSpeed), and train() and train_step() of megatron/training/training.py (github.com/NVIDIA/Megatron-LM). The sessions are real."""
 
 import argparse
 import importlib
@@ -17,7 +17,7 @@ from random_plans import random_plan
 
 from models import transformer
 
-HOME = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "mindspeed"
+HOME = pathlib.Path(__file__).resolve().parents[2] / "integrations"
 
 
 class Feature:
@@ -64,7 +64,6 @@ class Job:
         assert len(self.manager.FEATURES_LIST) == 1
         parser = argparse.ArgumentParser()
         parser.add_argument("--swap-attention", action="store_true")
-        parser.add_argument("--virtual-pipeline-model-parallel-size", type=int)
         for feature in self.manager.FEATURES_LIST:
             feature.register_args(parser)
         self.args = parser.parse_args(argv)
@@ -97,14 +96,16 @@ def _forward_step(iterator, model):
 
 
 def _train(forward_step_func, model, optimizer, iterator, steps):
-    seen = []
-    for _ in range(steps):
-        loss = forward_step_func(iterator, model[0])
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        seen.append(loss.item())
-    return seen
+    training = sys.modules["megatron.training.training"]
+    return [training.train_step(forward_step_func, iterator, model, optimizer, None, None) for _ in range(steps)]
+
+
+def _train_step(forward_step_func, data_iterator, model, optimizer, opt_param_scheduler, config):
+    loss = forward_step_func(data_iterator, model[0])
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
 
 
 @pytest.fixture
@@ -123,6 +124,7 @@ def megatron(monkeypatch):
     }
     modules["mindspeed.features_manager.feature"].MindSpeedFeature = Feature
     modules["megatron.training.training"].train = _train
+    modules["megatron.training.training"].train_step = _train_step
     modules["megatron.core"].parallel_state = types.SimpleNamespace(get_pipeline_model_parallel_rank=lambda: 1)
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
@@ -131,10 +133,13 @@ def megatron(monkeypatch):
 
 @pytest.fixture
 def feature(megatron, monkeypatch):
-    monkeypatch.syspath_prepend(str(HOME))
-    monkeypatch.delitem(sys.modules, "tidemark_mindspeed", raising=False)
-    yield importlib.import_module("tidemark_mindspeed")
-    sys.modules.pop("tidemark_mindspeed", None)
+    names = "tidemark_mindspeed", "tidemark_megatron"
+    for name in names:
+        monkeypatch.syspath_prepend(str(HOME / name.removeprefix("tidemark_")))
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield importlib.import_module(names[0])
+    for name in names:
+        sys.modules.pop(name, None)
 
 
 def _parts():
@@ -188,6 +193,17 @@ def test_a_job_trains_by_its_plan_with_the_same_losses(feature, megatron, plan_o
     assert session.counters.recomputed > 0 and session.counters.micro_batches == 3 and session.counters.off_plan == 0
 
 
+def test_a_job_trains_within_a_budget_with_the_same_losses(feature, megatron, monkeypatch):
+    reference = _run(Job(feature, megatron))
+    made = _sessions(monkeypatch)
+    assert _run(Job(feature, megatron, "--tidemark-budget", "90%")) == reference
+    (session,) = made
+    assert session.counters.micro_batches == 1  # behind the step that makes the optimizer's state, and the recorded one
+    job = Job(feature, megatron, "--tidemark-budget", "1MiB")
+    with pytest.raises(SystemExit):
+        _run(job)
+
+
 def test_a_job_without_a_plan_is_left_alone(feature, megatron, monkeypatch):
     made = _sessions(monkeypatch)
     job = Job(feature, megatron)
@@ -214,14 +230,13 @@ def test_what_is_wrong_is_refused_in_one_line_before_training(feature, megatron,
     assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{host}.json")
     assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{.json")
     assert "--swap-attention" in said("--tidemark-plan", path, "--swap-attention")
-    assert "virtual pipeline" in said("--tidemark-plan", path, "--virtual-pipeline-model-parallel-size", "2")
 
 
 def test_a_model_that_the_plan_is_not_for_is_refused(feature, megatron, plan_of, capsys):
     job = Job(feature, megatron, "--tidemark-plan", plan_of("plan.json"))
     other = [torch.nn.Linear(3, 3)]
     assert "the parameters of this Linear are others" in _refusal(capsys, lambda: _run(job, lambda model: other))
-    assert "2 model chunks" in _refusal(capsys, lambda: _run(job, lambda model: [model, model]))
+    assert "the parameters of this ModuleList are others" in _refusal(capsys, lambda: _run(job, lambda model: [model, model]))
     assert tidemark.running._active is None  # no session was left behind
     stage = Job(feature, megatron, "--tidemark-plan", "/no/plan-{stage}.json")
     assert "/no/plan-1.json: cannot read: No such file" in _refusal(capsys, lambda: _run(stage))

@@ -10,6 +10,7 @@ import functools
 import torch
 
 from . import kernels
+from .backward_calls import around_backward
 from .errors import CaptureError
 from .frames import ModuleFrames
 from .one_step import call_model, run_pipeline, run_step
@@ -68,7 +69,6 @@ class OneCallFrames(ModuleFrames):
 def gradients_are_backward(recorder):
     """What torch.autograd.grad() calls itself, within forward too, is no work of the model's: a session does not look
     at it either."""
-    before = {name: getattr(torch.autograd, name) for name in ("backward", "grad")}
 
     def as_backward(function):
         @functools.wraps(function)
@@ -81,13 +81,8 @@ def gradients_are_backward(recorder):
 
         return wrapped
 
-    for name, function in before.items():
-        setattr(torch.autograd, name, as_backward(function))
-    try:
+    with around_backward(as_backward):
         yield
-    finally:
-        for name, function in before.items():
-            setattr(torch.autograd, name, function)
 
 
 def know_residents(log, model, inputs, optimizer):

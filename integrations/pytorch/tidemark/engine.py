@@ -37,7 +37,7 @@ def check_device(device):
 def make_steps(plan, device, host_bytes, copy_bytes_per_s, record):
     """The session behind the C interface, opened on the plan's file. `device`: a torch.device."""
     graph = plan.graph
-    parts = [op.micro_batch for op in graph.ops]
+    parts = _parts(graph)
     serves = allocator.handle_of(graph.device) if serves_requests(graph) else None
     return library.engine().SessionSteps(
         plan.file,
@@ -52,6 +52,18 @@ def make_steps(plan, device, host_bytes, copy_bytes_per_s, record):
         sorted(graph.swappable()) if may_spill(plan) else [],
         _submit_queued(graph.device),
     )
+
+
+def _parts(graph):
+    """The micro-batch of each operation. What a loop makes behind one forward for the next is of the next."""
+    parts, first_reader = [op.micro_batch for op in graph.ops], {}
+    for i, op in reversed(list(enumerate(graph.ops))):
+        if op.phase != "forward":
+            continue
+        if all(call.site.path == OUTSIDE for call in op.calls):
+            parts[i] = next((first_reader[s] for s in op.writes if s in first_reader), parts[i])
+        first_reader |= dict.fromkeys(op.reads, parts[i])
+    return parts
 
 
 def may_spill(plan):

@@ -31,10 +31,11 @@ class Frame:
 class ModuleFrames:
     """`on_begin()` is called before each forward of the root module, `on_place(frame)` whenever another module runs,
     `on_failure()` where that forward has ended in an exception. `make_frame(path, call)` makes what is to be on the
-    stack."""
+    stack. A ModuleList as the root, which has no forward, stands for its modules: the loop calls each, as the chunks of a
+    pipeline that a process holds."""
 
     def __init__(self, root, on_begin=None, on_place=None, make_frame=Frame, on_failure=None):
-        self._root = root
+        self._roots = {id(m) for m in (root if isinstance(root, torch.nn.ModuleList) else [root])}
         self._names = {}
         for name, module in root.named_modules():
             self._names.setdefault(id(module), name)
@@ -94,7 +95,7 @@ class ModuleFrames:
         name = self._name_of(module)
         if name is None:
             return
-        if module is self._root:
+        if id(module) in self._roots:
             if self._on_begin is not None:
                 self._on_begin()
             self._seen = {}
@@ -111,7 +112,7 @@ class ModuleFrames:
         while len(self.stack) > 1:
             if self.stack.pop().path == name:
                 break
-        if module is self._root:
+        if id(module) in self._roots:
             self.stack = [self._make_frame(OUTSIDE, 1)]
             if output is None and self._on_failure is not None:
                 self._on_failure()

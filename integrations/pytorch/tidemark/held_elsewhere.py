@@ -17,10 +17,10 @@ def held_elsewhere(model, optimizer, batch):
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     states = optimizer.state.values() if optimizer is not None else ()
     tensors = [*model.parameters(), *model.buffers(), *tree_leaves([dict(s) for s in states]), *tree_leaves(batch)]
-    return max(0, _allocated_bytes(device) - _bytes_of(tensors, device))
+    return max(0, allocated_bytes(device) - _bytes_of(tensors, device))
 
 
-def _allocated_bytes(device):
+def allocated_bytes(device):
     if allocator.serves(device.type):
         gc.collect()
         return allocator.statistics(device).allocated_bytes

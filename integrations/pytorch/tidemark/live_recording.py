@@ -7,6 +7,7 @@ the next forward, as evaluation, is none of the step's.
 Thread rule: that of the session.
 """
 
+import collections
 import contextlib
 
 import torch
@@ -17,6 +18,7 @@ from .grouping import build_graph
 from .held_over import hold_over
 from .in_place import put_in_place
 from .real_recorder import RealRecorder
+from .sizes import block_bytes
 from .stand_in import fingerprint
 from .torch_internals import pop_saved_tensors_hooks, push_saved_tensors_hooks
 
@@ -29,6 +31,7 @@ class LiveRecording:
         self._frames = frames
         self._device = device
         self._makes_state = False
+        self._backwards = []  # ranges of calls
         self._before = frames.follow(Frame)
         self._recorder = RealRecorder(frames, device, None)
         know_residents(self._recorder.log, model, (), None)
@@ -46,12 +49,14 @@ class LiveRecording:
         """Around torch.autograd.backward() or grad(), which has these arguments. Gradients may be clipped, and the like,
         until the optimizer steps."""
         self._resume("backward")
+        began = len(self._recorder.log.calls)
         for root in _roots(args, kwargs):
             self._recorder.node_ends.watch(root.grad_fn)
         try:
             yield
         finally:
             self._recorder.phase = "optimizer"
+            self._backwards.append(range(began, len(self._recorder.log.calls)))
             for path, parameter in self._model.named_parameters():
                 if parameter.grad is not None:
                     self._recorder.log.mark_role(parameter.grad, "gradient", f"{path}.grad")
@@ -75,6 +80,11 @@ class LiveRecording:
         """The step is over."""
         self._recorder.log.end()
 
+    def held_bytes(self):
+        """Of what the step has seen and is there yet. To be asked behind end()."""
+        alive = (s for s in self._recorder.log.storages if not s.ref.expired())
+        return sum(block_bytes(s.bytes, self._device) for s in alive)
+
     def has_made_state(self):
         """Whether an optimizer made its state, so that the step is not like those that follow. To be asked behind end()."""
         log = self._recorder.log
@@ -87,10 +97,21 @@ class LiveRecording:
         if not any(call.phase == "backward" for call in log.calls):
             return None
         self._recorder.settle_costs()
+        self._number_backwards()
         put_in_place(log)
         graph = build_graph(log, name, fingerprint(self._model), device, micro_batches)
         hold_over(graph)
         return graph
+
+    def _number_backwards(self):
+        """A backward is of the micro-batch whose saved tensors it asks for most; where forwards of others came in between, it is
+        not that of the last forward."""
+        log = self._recorder.log
+        asked = [(use, save.site.micro_batch) for save in log.saves for use in save.uses]
+        for calls in self._backwards:
+            batches = collections.Counter(batch for use, batch in asked if use in calls)
+            for c in calls if batches else ():
+                log.calls[c].micro_batch = batches.most_common(1)[0][0]
 
     def _resume(self, phase):
         self._recorder.phase = phase

@@ -18,10 +18,15 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, logs, measure
+from .backward_calls import around_backward
+from .budgets import budget_bytes
 from .errors import CaptureError
 from .frames import ModuleFrames
 from .graph import HostLink
+from .held_elsewhere import allocated_bytes
 from .live_recording import LiveRecording
+from .planning import plan
+from .sizes import parse_bytes
 from .torch_internals import uncompiled
 
 
@@ -59,10 +64,7 @@ class record:
             undo.callback(self._live.close)
             undo.callback(register_optimizer_step_pre_hook(lambda o, *_: self._live.begin_optimizer(o)).remove)
             undo.callback(register_optimizer_step_post_hook(lambda *_: self._live.end_optimizer()).remove)
-            for name in ("backward", "grad"):
-                function = getattr(torch.autograd, name)
-                undo.callback(setattr, torch.autograd, name, function)
-                setattr(torch.autograd, name, self._as_backward(function))
+            undo.enter_context(around_backward(self._as_backward))
             self._undo = undo.pop_all()
         return self
 
@@ -70,6 +72,7 @@ class record:
         self._live.end()
         self._undo.close()
         if kind is None:
+            self._elsewhere_bytes = max(0, allocated_bytes(torch.device(self._device)) - self._live.held_bytes())
             self._graph = self._made()
 
     def graph(self):
@@ -77,6 +80,14 @@ class record:
         if self._graph is None:
             raise CaptureError("there is no recording yet; ask for the graph behind the with block that has a step in it")
         return self._graph
+
+    def plan(self, budget=None, *, reserve=None, **planning):
+        """The Plan of the step within `budget`, as tidemark.fit() takes it. `reserve`: bytes of it that are left to others; by
+        default what the process holds of the device beside what the step has seen. Further arguments are those of
+        tidemark.plan()."""
+        graph = self.graph()
+        reserve_bytes = self._elsewhere_bytes if reserve is None else reserve and parse_bytes(reserve)
+        return plan(graph, budget_bytes(budget, graph, reserve_bytes), reserve=reserve_bytes, **planning)
 
     def _made(self):
         if self._live.has_made_state():

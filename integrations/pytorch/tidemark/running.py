@@ -24,6 +24,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, library, logs
+from .backward_calls import around_backward
 from .engine import check_device, make_batches, make_engine, make_steps, may_spill, serves_requests
 from .errors import SessionError, TidemarkError
 from .frames import OUTSIDE, ModuleFrames
@@ -599,10 +600,7 @@ class Session:
     def _watch_the_loop(self, undo):
         undo.callback(register_optimizer_step_pre_hook(self._lift_optimizer).remove)
         undo.callback(register_optimizer_step_post_hook(self._lower_optimizer).remove)
-        for name in ("backward", "grad"):
-            function = getattr(torch.autograd, name)
-            undo.callback(setattr, torch.autograd, name, function)
-            setattr(torch.autograd, name, self._unseen(function))
+        undo.enter_context(around_backward(self._unseen))
 
     def _unseen(self, function):
         @functools.wraps(function)

@@ -24,6 +24,7 @@ __all__ = [
     "FakeTensor",
     "FakeTensorMode",
     "TorchDispatchMode",
+    "backward_engine_replaced",
     "finished_work",
     "foreach_devices",
     "has_composite_kernel",
@@ -66,6 +67,17 @@ def finished_work(tensors):
     future = torch.futures.Future()
     future.set_result(tensors)
     return _create_work_from_future(future).boxed()
+
+
+@contextlib.contextmanager
+def backward_engine_replaced(make):
+    """Inside, Python's backward runs by `make(engine)` in the place of autograd's engine."""
+    before = torch.autograd.Variable._execution_engine
+    torch.autograd.Variable._execution_engine = make(before)
+    try:
+        yield
+    finally:
+        torch.autograd.Variable._execution_engine = before
 
 
 def operator_of(packet, overload):
