@@ -18,11 +18,11 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, logs, measure
+from .compiled_code import CompiledCode
 from .errors import CaptureError
 from .frames import ModuleFrames
 from .graph import HostLink
 from .live_recording import LiveRecording
-from .torch_internals import uncompiled
 
 
 class record:
@@ -52,9 +52,10 @@ class record:
         if self._live is not None:
             raise CaptureError("a recording is of one step; make another with tidemark.record(model)")
         self._frames = ModuleFrames(self._model, self._begin)
+        self._code = CompiledCode(self._model, self._frames)
         with contextlib.ExitStack() as undo:
-            undo.enter_context(uncompiled())
             undo.enter_context(self._frames)
+            undo.enter_context(self._code)
             self._live = LiveRecording(self._model, self._frames, self._device)
             undo.callback(self._live.close)
             undo.callback(register_optimizer_step_pre_hook(lambda o, *_: self._live.begin_optimizer(o)).remove)
@@ -90,6 +91,7 @@ class record:
                 f"no forward and backward of {self._name} came in the step; record around both, with the module whose "
                 f"forward is called"
             )
+        graph.compiled = self._code.met
         graph.host_link = self._host_link
         if self._host_link is None and self._device != "cpu":
             graph.host_link = measure.host_link(self._device)
