@@ -13,6 +13,7 @@ from random_plans import random_plan
 from tidemark import torch_internals
 from tidemark.graph import HostLink
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from training import same
 
 pytestmark = [
@@ -67,14 +68,16 @@ def built(make):
     return make()
 
 
-def trained(model, x, context=None, steps=2, loss=loss_of):
+def trained(model, x, context=None, steps=2, loss=loss_of, sizes=None):
     """Losses, gradients and outputs of evaluations."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     torch.manual_seed(2)
     seen = []
     with context or contextlib.nullcontext():
-        for _ in range(steps):
-            of_step = loss(model(x))
+        for rows in sizes or [len(x)] * steps:
+            with torch.no_grad():
+                seen.append(loss(model(x[:rows])))
+            of_step = loss(model(x[:rows]))
             of_step.backward()
             seen += [of_step.detach().clone(), *(p.grad.clone() for p in model.parameters())]
             optimizer.step()
@@ -122,6 +125,39 @@ def test_the_peak_is_within_the_budget(x):
     report = session.report()
     assert session.counters.swapped > 0 and report.measured_peak_bytes < plan.keep_all_peak_bytes
     assert report.measured_reserved_bytes <= report.budget_bytes
+
+
+def test_what_a_session_meets_first_is_compiled_in_it(x):
+    plain = trained(built(Model), x)
+    model = built(Model)
+    plan = random_plan(captured(model, x, LINK), 0, share=0.5, link=LINK)
+    torch._dynamo.reset()
+    session = tidemark.session(plan, model)
+    assert same(trained(model, x, session), plain)
+    assert session.counters.swapped > 0 and session.counters.off_plan == 0
+    before = compilations()
+    assert same(trained(built(Model), x), plain) and compilations() == before
+
+
+class Shapes(nn.Module):
+    """One region for all sizes, which is run again in backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Block()
+        self.block.compile(dynamic=True)
+
+    def forward(self, x):
+        return self.block(checkpoint(self.block, x.sin(), use_reentrant=False)).cos()
+
+
+def test_other_sizes_and_checkpoints_around_regions(x):
+    sizes = [len(x), len(x) // 2, len(x) // 2]
+    plain = trained(built(Shapes), x, sizes=sizes)
+    model = built(Shapes)
+    session = tidemark.session(random_plan(captured(model, x, LINK), 0, share=0.5, link=LINK), model)
+    assert same(trained(model, x, session, sizes=sizes), plain)
+    assert session.counters.swapped > 0 and session.counters.off_plan == 0
 
 
 def test_a_plan_that_keeps_everything_leaves_code_compiled(x):
@@ -180,12 +216,17 @@ def test_a_whole_model_is_compiled_where_it_is_captured(x, around):
     graph = session.plan.graph
     assert graph.compiled == ["" if around == "fit" else "_orig_mod", "()"]
     assert [op.name for op in regions_of(graph)][:2] == ["tidemark.region_once", "tidemark.region"]
-    before = compilations()
     seen = trained(model, x, session, loss=loss)
-    assert compilations() == before and session.counters.off_plan == 0
+    assert session.counters.off_plan == 0
+    before = compilations()
     other = torch.compile(built(Wave))
-    assert same(seen, trained(other, x, loss=loss))
+    assert same(seen, trained(other, x, loss=loss)) and compilations() == before
     assert all(torch.equal(a, b) for a, b in zip(model.buffers(), other.buffers(), strict=True))
+
+
+def test_something_else_is_not_called(x):
+    with pytest.raises(tidemark.CaptureError, match="right would be what torch.compile"):
+        tidemark.capture(built(Wave), (x,), loss_of, recorded=True, called=built(Wave))
 
 
 def test_the_compilers_own_switch_is_obeyed(x):

@@ -75,6 +75,7 @@ def gradients_are_backward(recorder):
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
             phase, recorder.phase = recorder.phase, "backward"
+            recorder.frames.is_open = False
             try:
                 return function(*args, **kwargs)
             finally:

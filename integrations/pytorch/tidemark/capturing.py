@@ -59,11 +59,12 @@ def capture(
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
     holds_output  the loop has the model's output until the next step has made another, as `output = model(x)` does;
                   False: only until the loss is made of it, as in `loss = loss_fn(model(x))`.
-    called        what the loop calls in the place of the model, as torch.compile(model) is.
+    called        what torch.compile(model) returned, where the loop calls that; `recorded` then runs it.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
+    _check_called(model, called)
     began = time.monotonic()
     device = _device_of(model)
     step = CapturedStep(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output, model if called is None else called)
@@ -136,6 +137,11 @@ def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, o
             )
     if order is not None:
         _check_order(order, micro_batches, chunks)
+
+
+def _check_called(model, called):
+    if called is not None and called is not model and getattr(called, "_orig_mod", None) is not model:
+        raise CaptureError(f"called is a {type(called).__name__}; right would be what torch.compile(model) returned")
 
 
 def _check_order(order, micro_batches, chunks):

@@ -2,7 +2,8 @@
 that is.
 
 A compiled module is a frame of its own, and what it calls is within that frame, as the compiler sees through the calls of
-modules. Hooks are off meanwhile, so that nothing is compiled anew, or other than without a session.
+modules. Hooks are off meanwhile, so that nothing is compiled anew, or other than without a session. Optimizers are stepped by
+code as it was written, because their hooks would be compiled along.
 
 Thread rule: of the process, for the thread that enters it; in others what was compiled runs as it was written.
 """
@@ -11,9 +12,9 @@ import contextlib
 import functools
 
 from . import regions
-from .torch_internals import compiled_calls, runs_compiled_under_modes, top_mode, uncompiled, without_mode
+from .torch_internals import compiled_calls, in_backward, runs_compiled_under_modes, top_mode, uncompiled, without_mode
 
-_FUNCTION = "()"  # of any function that is no module's
+_FUNCTION = "()"  # of any function that is no module's, where forward runs, its loss is made, or forward runs again
 
 
 class CompiledCode:
@@ -60,7 +61,7 @@ class CompiledCode:
     def begin(self):
         module = self._frames.take_expected()
         if not self._is_within:
-            name = _FUNCTION if module is None else self._frames.name_of(module)
+            name = self._name_of(module)
             if name is None or (self._known is not None and name not in self._known):
                 return False
             self._met[name] = None
@@ -69,6 +70,11 @@ class CompiledCode:
             self._frames.enter_compiled(module)
         self._frames.hide()
         return True
+
+    def _name_of(self, module):
+        if module is not None:
+            return self._frames.name_of(module)
+        return _FUNCTION if self._frames.is_open or in_backward() else None
 
     def end(self):
         self._is_within = False

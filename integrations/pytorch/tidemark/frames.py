@@ -47,6 +47,7 @@ class ModuleFrames:
         self._is_entered = False
         self._expected = None  # module that is called next, perhaps as compiled code
         self._compiled = []  # modules that run as compiled code
+        self.is_open = False  # from the root module's forward, whether it is trained by or not, to the next backward
         self._seen = {}
         self.micro_batch = 0
         self.stack = [make_frame(OUTSIDE, 0)]
@@ -132,6 +133,7 @@ class ModuleFrames:
 
     def _enter_module(self, module, _args):
         self._expected = module._orig_mod if is_compiled_wrapper(module) else None
+        self.is_open |= module is self._root
         name = self._name_of(module)
         if name is None:
             return

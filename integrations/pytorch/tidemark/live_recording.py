@@ -46,6 +46,7 @@ class LiveRecording:
         """Around torch.autograd.backward() or grad(), which has these arguments. Gradients may be clipped, and the like,
         until the optimizer steps."""
         self._resume("backward")
+        self._frames.is_open = False
         for root in _roots(args, kwargs):
             self._recorder.node_ends.watch(root.grad_fn)
         try:

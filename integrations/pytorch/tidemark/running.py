@@ -611,7 +611,7 @@ class Session:
         def wrapped(*args, **kwargs):
             if not self._is_here():
                 return function(*args, **kwargs)
-            self._has_backward = True
+            self._has_backward, self._frames.is_open = True, False
             self._lift("backward")
             recorded = contextlib.nullcontext() if self._live is None else self._live.backward(args, kwargs)
             try:
