@@ -53,8 +53,8 @@ class CompiledCode:
         for module in self._model.modules():
             call = module.__dict__.get("_compiled_call_impl")
             if call is not None:
-                module._compiled_call_impl = functools.partial(self._frames.call_compiled, module, call)
-                undo.callback(setattr, module, "_compiled_call_impl", call)
+                ours = module._compiled_call_impl = functools.partial(self._frames.call_compiled, module, call)
+                undo.callback(_put_back, module, ours, call)
 
     # What compiled_calls() tells
 
@@ -87,3 +87,8 @@ class CompiledCode:
         return contextlib.nullcontext()
 
     region = staticmethod(regions.call)
+
+
+def _put_back(module, ours, call):
+    if module._compiled_call_impl is ours:  # else it was compiled anew meanwhile
+        module._compiled_call_impl = call
