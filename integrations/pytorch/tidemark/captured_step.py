@@ -27,6 +27,7 @@ class CapturedStep:
     order: list | None
     device: str
     holds_output: bool
+    called: object  # in the place of the model: itself, or what torch.compile made of it
 
     def frames(self):
         """For a recorder; the model may be called once in each micro-batch."""
@@ -36,16 +37,16 @@ class CapturedStep:
         """What the program makes at the first call of the model is there when the step begins."""
         for chunk in range(self.chunks):
             frames.forget()
-            call_model(self.model, inputs if self.order is None else (*inputs, chunk))
+            call_model(self.called, inputs if self.order is None else (*inputs, chunk))
         frames.forget()
 
     def run(self, recorder, inputs, optimizer):
         """`inputs`: those of each micro-batch."""
         with recorder.frames, recorder, gradients_are_backward(recorder):
             if self.order is None:
-                run_step(recorder, self.model, inputs, self.loss_fn, optimizer, self.holds_output)
+                run_step(recorder, self.called, inputs, self.loss_fn, optimizer, self.holds_output)
             else:
-                run_pipeline(recorder, self.model, inputs[0], self.loss_fn, optimizer, self.chunks, self.order)
+                run_pipeline(recorder, self.called, inputs[0], self.loss_fn, optimizer, self.chunks, self.order)
 
 
 class OneCallFrames(ModuleFrames):
@@ -74,6 +75,7 @@ def gradients_are_backward(recorder):
         @functools.wraps(function)
         def wrapped(*args, **kwargs):
             phase, recorder.phase = recorder.phase, "backward"
+            recorder.frames.is_open = False
             try:
                 return function(*args, **kwargs)
             finally:

@@ -37,6 +37,7 @@ def capture(
     host_link=None,
     holds_output=True,
     name=None,
+    called=None,
 ):
     """Records one training step of `model`, without running it unless `recorded`.
 
@@ -58,16 +59,19 @@ def capture(
                   all else, but on the CPU, whose memory is the host's, nothing is swapped unless a link is given.
     holds_output  the loop has the model's output until the next step has made another, as `output = model(x)` does;
                   False: only until the loss is made of it, as in `loss = loss_fn(model(x))`.
+    called        what torch.compile(model) returned, where the loop calls that; `recorded` then runs it.
 
     Returns a Graph. Raises CaptureError where the step depends on data that `bounds` does not give.
     """
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
+    _check_called(model, called)
     began = time.monotonic()
     device = _device_of(model)
-    step = CapturedStep(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output)
+    step = CapturedStep(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output, model if called is None else called)
+    compiled = []
     if recorded:
         _check_recordable(model, inputs, bounds)
-        log = record_for_real(step, DataDependent(None), rates)
+        log, compiled = record_for_real(step, DataDependent(None), rates)
     else:
         log = record_on_fakes(step, DataDependent(bounds), rates or default_rates(device), measured)
         if measured:
@@ -76,7 +80,7 @@ def capture(
     for variant in DataDependent.variants(bounds):
         _bound(graph, record_on_fakes(step, DataDependent(bounds, variant), rates or default_rates(device), False), variant)
     graph.loads = [bound.load(pattern) for pattern, bound in (bounds or {}).items()]
-    graph.chunks = chunks
+    graph.chunks, graph.compiled = chunks, compiled
     graph.knows_requests = allocator.serves(device) and (recorded or measured and not any(c.is_opaque for c in log.calls))
     hold_over(graph)
     graph.host_link = host_link
@@ -133,6 +137,11 @@ def _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, o
             )
     if order is not None:
         _check_order(order, micro_batches, chunks)
+
+
+def _check_called(model, called):
+    if called is not None and called is not model and getattr(called, "_orig_mod", None) is not model:
+        raise CaptureError(f"called is a {type(called).__name__}; right would be what torch.compile(model) returned")
 
 
 def _check_order(order, micro_batches, chunks):

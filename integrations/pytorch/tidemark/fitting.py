@@ -23,7 +23,7 @@ from .held_elsewhere import held_elsewhere
 from .planning import plan
 from .running import Session
 from .sizes import format_bytes, parse_bytes
-from .wrappers import forward_within, inner_model, inner_optimizer, within
+from .wrappers import called_model, forward_within, inner_model, inner_optimizer, within
 
 
 
@@ -46,12 +46,12 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
 
     Raises CaptureError, InfeasibleError with the smallest budget that would do, and BadValueError.
     """
-    model, optimizer = inner_model(model), inner_optimizer(optimizer)
+    called, model, optimizer = called_model(model), inner_model(model), inner_optimizer(optimizer)
     batch = dict(batch) if isinstance(batch, Mapping) else batch
     _check(model, batch, optimizer)
     _serve(model)
     with forward_within(model, autocast):
-        graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, **_how(capturing))
+        graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, called=called, **_how(capturing))
     reserve_bytes = held_elsewhere(model, optimizer, batch) if reserve is None else reserve and parse_bytes(reserve)
     return Session(plan(graph, budget_bytes(budget, graph, reserve_bytes), reserve=reserve_bytes), model)
 

@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from .graph import Site
-from .torch_internals import in_backward
+from .torch_internals import in_backward, is_compiled_wrapper
 
 OUTSIDE = "<loss>"
 
@@ -45,6 +45,10 @@ class ModuleFrames:
         self._on_failure = on_failure
         self._handles = []
         self._thread = None
+        self._is_entered = False
+        self._expected = None  # module that is called next, perhaps as compiled code
+        self._compiled = []  # modules that run as compiled code
+        self.is_open = False  # from the root module's forward, whether it is trained by or not, to the next backward
         self._seen = {}
         self.micro_batch = 0
         self.stack = [make_frame(OUTSIDE, 0)]
@@ -55,13 +59,23 @@ class ModuleFrames:
 
     def __enter__(self):
         self._thread = threading.get_ident()
-        self._handles = [
-            register_module_forward_pre_hook(self._enter_module),
-            register_module_forward_hook(self._leave_module, always_call=True),
-        ]
+        self._is_entered = True
+        self.show()
         return self
 
     def __exit__(self, *_):
+        self.hide()
+        self._is_entered = False
+
+    def show(self):
+        if self._is_entered and not self._handles:
+            self._handles = [
+                register_module_forward_pre_hook(self._enter_module),
+                register_module_forward_hook(self._leave_module, always_call=True),
+            ]
+
+    def hide(self):
+        """No hooks are called until show(), nor seen by a compiler."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -84,6 +98,33 @@ class ModuleFrames:
         frame.saves += 1
         return site
 
+    # Modules that run as compiled code, whose hooks are not called
+
+    def name_of(self, module):
+        return self._names.get(id(module))
+
+    def call_compiled(self, module, call, *args, **kwargs):
+        """Makes `call`, which may run as compiled code of the module: then enter_compiled() comes in it."""
+        before, self._expected = len(self._compiled), module
+        output = None
+        try:
+            output = call(*args, **kwargs)
+            return output
+        finally:
+            if len(self._compiled) > before:
+                self._leave_compiled(output)
+
+    def take_expected(self):
+        expected, self._expected = self._expected, None
+        return expected
+
+    def enter_compiled(self, module):
+        self._compiled.append(module)
+        self._enter_module(module, ())
+
+    def _leave_compiled(self, output):
+        self._leave_module(self._compiled.pop(), (), output)
+
     def _name_of(self, module):
         """None where the call does not count."""
         name = self._names.get(id(module))
@@ -92,6 +133,8 @@ class ModuleFrames:
         return name
 
     def _enter_module(self, module, _args):
+        self._expected = module._orig_mod if is_compiled_wrapper(module) else None
+        self.is_open |= module is self._root
         name = self._name_of(module)
         if name is None:
             return
@@ -106,6 +149,8 @@ class ModuleFrames:
         self._tell()
 
     def _leave_module(self, module, _args, output):
+        if is_compiled_wrapper(module) and self._compiled and self._compiled[-1] is module._orig_mod:
+            self._leave_compiled(output)
         name = self._name_of(module)
         if name is None:
             return

@@ -12,7 +12,7 @@ from .rows import from_rows, to_rows
 from .sizes import block_bytes, format_bytes
 
 FORMAT = 1
-TEXT_VERSION = 2
+TEXT_VERSION = 3
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
 
@@ -140,6 +140,7 @@ class Graph:
     host_link: HostLink | None = None  # None: plans do not swap
     knows_requests: bool = False  # what kernels ask the allocator for was measured
     loads: list[Load] = dataclasses.field(default_factory=list)  # as `bounds` have them
+    compiled: list[str] = dataclasses.field(default_factory=list)  # CompiledCode.met
     model: object = _gone  # weak reference to what was captured
 
     def __repr__(self):

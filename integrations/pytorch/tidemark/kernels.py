@@ -12,6 +12,8 @@ _RUNNING_STATISTICS = {  # arguments: running mean, running variance, training
 }
 # The same, where the output is the statistics': synchronised batch normalisation.
 _NEVER_AGAIN = ("aten::batch_norm_gather_stats", "aten::batch_norm_gather_stats_with_counts")
+# What torch.compile made of several kernels (regions.py), where it may make other bits or change what is there before.
+_REGION_ONCE = "tidemark::region_once"
 # Draw from a state of their own, which every call moves on: cuDNN's dropout.
 _OWN_GENERATOR = ("aten::_cudnn_rnn", "aten::miopen_rnn")
 # On accelerators rows are added up in any order, other bits every time, unless PyTorch is told to be deterministic
@@ -152,6 +154,8 @@ def recompute_class(func):
     if func.namespace in _COLLECTIVE_NAMESPACES:
         return "collective"
     if func._schema.is_mutable or func._schema.name in (*_DATA_DEPENDENT, *_NEVER_AGAIN, *_OWN_GENERATOR):
+        return "never"
+    if func._schema.name == _REGION_ONCE:
         return "never"
     return "random" if is_random(func) else "pure"
 

@@ -50,6 +50,7 @@ class LiveRecording:
         until the optimizer steps."""
         self._resume("backward")
         began = len(self._recorder.log.calls)
+        self._frames.is_open = False
         for root in _roots(args, kwargs):
             self._recorder.node_ends.watch(root.grad_fn)
         try:

@@ -25,6 +25,12 @@ class RealRecorder(StepRecorder):
     """`rates`: costs are modelled from them; None: measured, as the fastest of equal calls. `on_change(tensor)`
     hears of what is there before the step and is about to be changed."""
 
+    sees_regions = True
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        return True
+
     def __init__(self, frames, device, rates, on_change=None):
         super().__init__(frames)
         self._device = device

@@ -7,21 +7,23 @@ import torch
 
 from . import measure
 from .captured_step import know_residents
+from .compiled_code import CompiledCode
 from .cost import default_rates
 from .fake_recorder import FakeRecorder
 from .fake_step import fake_optimizer
 from .in_place import put_in_place
 from .real_recorder import RealRecorder
 from .stand_in import FakeTensors
-from .torch_internals import FakeTensorMode, uncompiled
+from .torch_internals import FakeTensorMode
 from .undone import Undone
 
 
 def record_for_real(step, data, rates):
-    """The StepLog of a CapturedStep that runs forward and backward on its inputs; see Undone for what is as before. The
-    optimizer runs on fakes, as what it changes would have to be kept twice."""
-    with uncompiled(), Undone(step) as undone, torch.random.fork_rng(**measure.generators(step.device)):
-        frames = step.frames()
+    """The StepLog of a CapturedStep that runs forward and backward on its inputs, and what of it ran compiled; see Undone
+    for what is as before. The optimizer runs on fakes, as what it changes would have to be kept twice."""
+    frames = step.frames()
+    code = CompiledCode(step.model, frames)
+    with code, Undone(step) as undone, torch.random.fork_rng(**measure.generators(step.device)):
         warm_up = RealRecorder(frames, step.device, rates, undone.keep)
         recorder = RealRecorder(frames, step.device, rates, undone.keep)
         inputs = [step.inputs] * step.micro_batches
@@ -35,7 +37,7 @@ def record_for_real(step, data, rates):
         if step.optimizer is not None:
             _step_on_fakes(step, recorder, data, rates or default_rates(step.device))
     put_in_place(recorder.log)
-    return recorder.log
+    return recorder.log, code.met
 
 
 def _step_on_fakes(step, recorder, data, rates):

@@ -20,6 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from . import allocator, logs, measure
 from .backward_calls import around_backward
 from .budgets import budget_bytes
+from .compiled_code import CompiledCode
 from .errors import CaptureError
 from .frames import ModuleFrames
 from .graph import HostLink
@@ -27,7 +28,6 @@ from .held_elsewhere import allocated_bytes
 from .live_recording import LiveRecording
 from .planning import plan
 from .sizes import parse_bytes
-from .torch_internals import uncompiled
 
 
 class record:
@@ -57,9 +57,10 @@ class record:
         if self._live is not None:
             raise CaptureError("a recording is of one step; make another with tidemark.record(model)")
         self._frames = ModuleFrames(self._model, self._begin)
+        self._code = CompiledCode(self._model, self._frames)
         with contextlib.ExitStack() as undo:
-            undo.enter_context(uncompiled())
             undo.enter_context(self._frames)
+            undo.enter_context(self._code)
             self._live = LiveRecording(self._model, self._frames, self._device)
             undo.callback(self._live.close)
             undo.callback(register_optimizer_step_pre_hook(lambda o, *_: self._live.begin_optimizer(o)).remove)
@@ -101,6 +102,7 @@ class record:
                 f"no forward and backward of {self._name} came in the step; record around both, with the module whose "
                 f"forward is called"
             )
+        graph.compiled = self._code.met
         graph.host_link = self._host_link
         if self._host_link is None and self._device != "cpu":
             graph.host_link = measure.host_link(self._device)

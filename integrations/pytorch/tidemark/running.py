@@ -25,6 +25,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from . import allocator, library, logs
 from .backward_calls import around_backward
+from .compiled_code import CompiledCode
 from .engine import check_device, make_batches, make_engine, make_steps, may_spill, serves_requests
 from .errors import SessionError, TidemarkError
 from .frames import OUTSIDE, ModuleFrames
@@ -37,7 +38,7 @@ from .planning import Plan
 from .recorded_step import may_plan_again, plan_with
 from .sizes import parse_bytes
 from .stand_in import fingerprint
-from .torch_internals import in_backward, pop_saved_tensors_hooks, push_saved_tensors_hooks, uncompiled
+from .torch_internals import in_backward, pop_saved_tensors_hooks, push_saved_tensors_hooks
 from .tensor_parts import WrapperHooks, is_wrapper
 
 _active = None
@@ -180,7 +181,7 @@ class Session:
         undo.callback(self._leave_engine)
         self._frames = ModuleFrames(self.model, self._begin, self._enter_frame, self._engine.frame, self._begin_again)
         undo.enter_context(self._frames)
-        undo.enter_context(uncompiled())
+        undo.enter_context(CompiledCode(self.model, self._frames, self.plan.graph.compiled))
         if not self.plan.keeps_all or self._tries:  # what is planned again may save less
             self._push_hooks()
         undo.callback(self._pop_hooks)
@@ -403,6 +404,7 @@ class Session:
         graph = None if live.has_made_state() else live.graph(like.name, like.device, like.micro_batches)
         if graph is not None:
             graph.chunks, graph.host_link, graph.loads, graph.model = like.chunks, like.host_link, like.loads, like.model
+            graph.compiled = like.compiled
             graph.knows_requests = allocator.serves(like.device)
         return graph
 
@@ -607,7 +609,7 @@ class Session:
         def wrapped(*args, **kwargs):
             if not self._is_here():
                 return function(*args, **kwargs)
-            self._has_backward = True
+            self._has_backward, self._frames.is_open = True, False
             self._lift("backward")
             recorded = contextlib.nullcontext() if self._live is None else self._live.backward(args, kwargs)
             try:

@@ -16,7 +16,7 @@ from .changed_views import ChangedViews
 from .geometry import storage_of
 from .in_place import NodeEnds, changes_own, fills_zeros
 from .step_log import SeenCall, SeenSave, SeenStorage, StepLog
-from .torch_internals import TorchDispatchMode, in_backward, node_of_backward
+from .torch_internals import TorchDispatchMode, in_backward, is_compiling, node_of_backward
 from .tensor_parts import WrapperHooks, parts_of
 
 _ROLES = {"forward": "activation", "backward": "temporary", "optimizer": "temporary"}
@@ -50,7 +50,7 @@ class StepRecorder(TorchDispatchMode):
         args, kwargs = self.taken(args), self.taken(kwargs or {})
         if kernels.is_read(func):
             return self.number(func, args)
-        if self.is_paused or kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
+        if self.is_paused or is_compiling() or kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
             return func(*args, **kwargs)
         return self._record(func, args, kwargs)
 

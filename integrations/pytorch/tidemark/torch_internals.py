@@ -6,6 +6,7 @@ Where versions differ, what there is is chosen when this is imported; all below 
 
 import contextlib
 import sys
+import threading
 
 import torch
 from torch._subclasses.fake_tensor import (
@@ -15,7 +16,14 @@ from torch._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from torch.utils._foreach_utils import _get_foreach_kernels_supported_devices as foreach_devices
-from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    _get_current_dispatch_mode,
+    _pop_mode,
+    _pop_mode_temporarily,
+    _push_mode,
+    is_traceable_wrapper_subclass,
+)
 from torch.utils._pytree import tree_map
 
 __all__ = [
@@ -25,22 +33,39 @@ __all__ = [
     "FakeTensorMode",
     "TorchDispatchMode",
     "backward_engine_replaced",
+    "below_autograd",
+    "below_modes_of_compilers",
+    "compiled_calls",
     "finished_work",
     "foreach_devices",
     "has_composite_kernel",
     "in_backward",
     "is_faked",
+    "is_compiled_wrapper",
+    "is_compiling",
     "is_traceable_wrapper_subclass",
     "node_of_backward",
     "operator_of",
     "pop_saved_tensors_hooks",
     "push_saved_tensors_hooks",
+    "runs_compiled_under_modes",
+    "top_mode",
     "tree_map",
     "uncompiled",
+    "unseen_by_modes",
+    "without_mode",
 ]
 
 push_saved_tensors_hooks = torch._C._autograd._push_saved_tensors_default_hooks
 pop_saved_tensors_hooks = torch._C._autograd._pop_saved_tensors_default_hooks
+below_autograd = torch._C._AutoDispatchBelowAutograd
+top_mode = _get_current_dispatch_mode  # of the calling thread, or None
+unseen_by_modes = torch._C._DisableTorchDispatch
+without_mode = _pop_mode_temporarily  # the one on top
+
+# Whether the guards of compiled code, and the compiler, look past modes that say `ignore_compile_internals`. Before, what
+# was met under a mode was not compiled again.
+runs_compiled_under_modes = hasattr(torch._C._dynamo.guards, "set_is_in_mode_without_ignore_compile_internals")
 
 
 def in_backward():
@@ -95,9 +120,8 @@ def has_composite_kernel(func):
 
 @contextlib.contextmanager
 def uncompiled():
-    """What torch.compile made runs as it was written, as when PyTorch's own switch of its compiler is off: capture and
-    session look at single kernels, and PyTorch would not compile again what it met once under the modes they use. Where
-    the compiler was never loaded nothing is compiled.
+    """What torch.compile made runs as it was written, as when PyTorch's own switch of its compiler is off. Where the
+    compiler was never loaded nothing is compiled.
 
     Thread rule: of the process; other threads run uncompiled meanwhile."""
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
@@ -110,3 +134,83 @@ def uncompiled():
         yield
     finally:
         dynamo._maybe_set_eval_frame = before
+
+
+def is_compiling():
+    """Whether the calling thread is in the compiler: kernels that it calls are none of the program's."""
+    return torch._guards.TracingContext.try_get() is not None
+
+
+@contextlib.contextmanager
+def below_modes_of_compilers():
+    """Modes that PyTorch's compiler puts on top, as where compiled code runs for the first time, are off."""
+    off = []
+    while (mode := top_mode()) is not None and type(mode).__module__.startswith("torch._functorch."):
+        off.append(_pop_mode())
+    try:
+        yield
+    finally:
+        while off:
+            _push_mode(off.pop())
+
+
+def is_compiled_wrapper(module):
+    """Whether it is what torch.compile(module) returns; `_orig_mod` is the module."""
+    return type(module).__name__ == "OptimizedModule"
+
+
+@contextlib.contextmanager
+def compiled_calls(seen):
+    """Where compiled code is called, `seen.begin()` is asked before whether it may run: else what was compiled runs as it
+    was written. `seen.end()` hears of its end, once for several that are nested, and perhaps without a begin.
+    `seen.compiling()` is a context around the compiler. `seen.region(graph, call, inputs)` makes the calls of graphs that
+    inductor has compiled, as call(graph, inputs) does.
+
+    Thread rule: of the process; in other threads than the calling one what was compiled runs as it was written."""
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    if dynamo is None:
+        yield
+        return
+    from torch._dynamo.convert_frame import CatchErrorsWrapper
+
+    thread, graphs = threading.get_ident(), _CompiledGraphs(seen)
+    set_frame, compile_frame = dynamo._maybe_set_eval_frame, CatchErrorsWrapper.__call__
+
+    def set_eval_frame(callback):
+        if callback is not None and (threading.get_ident() != thread or not seen.begin()):
+            return callback
+        if callback is None and threading.get_ident() == thread:
+            seen.end()
+        return set_frame(callback)
+
+    def compile_in_peace(self, *args):
+        with seen.compiling():
+            made = compile_frame(self, *args)
+        graphs.watch()  # inductor is loaded by the first that it compiles
+        return made
+
+    dynamo._maybe_set_eval_frame, CatchErrorsWrapper.__call__ = set_eval_frame, compile_in_peace
+    graphs.watch()
+    try:
+        yield
+    finally:
+        dynamo._maybe_set_eval_frame, CatchErrorsWrapper.__call__ = set_frame, compile_frame
+        graphs.leave()
+
+
+class _CompiledGraphs:
+    def __init__(self, seen):
+        self._seen = seen
+        self._kind = self._call = None
+
+    def watch(self):
+        inductor = sys.modules.get("torch._inductor.output_code")
+        if self._kind is not None or inductor is None:
+            return
+        seen, self._kind, self._call = self._seen, inductor.CompiledFxGraph, inductor.CompiledFxGraph.__call__
+        call = self._call
+        self._kind.__call__ = lambda graph, inputs: seen.region(graph, call, inputs)
+
+    def leave(self):
+        if self._kind is not None:
+            self._kind.__call__ = self._call

@@ -9,6 +9,12 @@ from .tensor_parts import is_wrapper_type
 
 
 class WatchMode(TorchDispatchMode):
+    sees_regions = True
+
+    @classmethod
+    def ignore_compile_internals(cls):
+        return True
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if any(is_wrapper_type(t) for t in types):
             return NotImplemented  # its own kernels are seen

@@ -28,6 +28,15 @@ def inner_model(model):
             return model
 
 
+def called_model(model):
+    """What a loop calls that has `model`, without DistributedDataParallel around it: the inner model, or what torch.compile
+    made of it."""
+    while isinstance(model, DistributedDataParallel):
+        model = model.module
+    inner = inner_model(model)
+    return model if getattr(model, "_orig_mod", None) is inner else inner
+
+
 def inner_optimizer(optimizer):
     """Of an AcceleratedOptimizer and its like: the one that steps."""
     while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
