@@ -134,7 +134,7 @@ class ModuleFrames:
 
     def _enter_module(self, module, _args):
         self._expected = module._orig_mod if is_compiled_wrapper(module) else None
-        self.is_open |= module is self._root
+        self.is_open |= id(module) in self._roots
         name = self._name_of(module)
         if name is None:
             return

@@ -5,7 +5,7 @@ import itertools
 import random
 
 ENGINES = (
-    *("loop", "checkpointed", "trainer", "lightning", "accelerate"),
+    *("loop", "checkpointed", "compiled", "trainer", "lightning", "accelerate"),
     *("ddp", "fsdp2", "tensor_parallel", "pipeline_1f1b", "pipeline_interleaved"),
 )
 TASKS = ("llama", "gpt2", "mixtral", "qwen2_moe", "deepseek", "vit", "resnet50", "lstm", "encoder", "lora")

@@ -138,6 +138,16 @@ def _checkpointed(forward):
     return wrapped
 
 
+class Compiled(Job):
+    """Every block by torch.compile."""
+
+    def made(self):
+        model = self.task.model()
+        for block in self.task.blocks(model):
+            block.compile()
+        return model
+
+
 class Ddp(Job):
     def made(self):
         unused = {"find_unused_parameters": True} if self.name in _ROUTED else {}
@@ -328,6 +338,7 @@ JOBS = {
     "loop": Loop,
     "accelerate": Accelerated,
     "checkpointed": Checkpointed,
+    "compiled": Compiled,
     "ddp": Ddp,
     "fsdp2": Fsdp2,
     "tensor_parallel": TensorParallel,
