@@ -51,7 +51,7 @@ CASES = {  # what differs from SHAPE, and the budgets
     "tensor_parallel": (TENSORS, ("60%",)),
     "sequence_parallel": (TENSORS | {"sequence_parallel": True}, ("70%",)),
     "experts": (PIPELINE | EXPERTS, ("60%",)),
-    "expert_parallel": ({"expert_model_parallel_size": 2, "num_layers": 2} | EXPERTS, ("70%",)),
+    "expert_parallel": ({"expert_model_parallel_size": 2, "num_layers": 2} | EXPERTS, ("80%",)),
 }
 
 
