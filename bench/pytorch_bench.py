@@ -152,7 +152,7 @@ def capture():
 def plan_for(graph, peak_bytes):
     """A plan whose blocks sum up to so much at most: the allocator's own share comes on top. Where none is found, the
     one with the least that is known to do."""
-    budget = tidemark.planning._with_share(peak_bytes)
+    budget = tidemark.planning.with_share(peak_bytes)
     try:
         plan = tidemark.plan(graph, budget)
     except tidemark.InfeasibleError as error:

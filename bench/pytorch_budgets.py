@@ -246,7 +246,7 @@ def run_capture(name, path, measured, swap):
         "operations": len(graph.ops),
         "keep_all_peak": everything,
         "smallest": smallest,
-        "largest": tidemark.planning._with_share(everything),
+        "largest": tidemark.planning.with_share(everything),
     }
 
 
