@@ -18,10 +18,11 @@ def test_every_pair_is_in_a_cell():
         assert {(cell[i], cell[j]) for cell in cells} == set(itertools.product(one, other))
 
 
-def test_the_page_has_these_cells():
+def test_the_page_is_of_these_cells():
     page = (ROOT / "docs" / "pytorch_matrix.md").read_text()
     rows = [line.split(" | ")[:3] for line in page.splitlines() if line.startswith("| ")][1:]
-    assert [[row[0].removeprefix("| "), *row[1:]] for row in rows] == [list(cell[:3]) for cell in cover.cells()]
+    cells = [cell[:3] for cell in cover.cells()]
+    assert rows and all((row[0].removeprefix("| "), *row[1:]) in cells for row in rows)
 
 
 def _said(**changes):

@@ -1,13 +1,14 @@
 """The table of docs/pytorch_matrix.md, made of what the processes of each cell said."""
 
+import textwrap
+
 CLOSE = 0.03  # of predicted, that measured may be off
 
 _HEAD = """# PyTorch: engines, models and optimizers tried
 
-Made by `scripts/pytorch_matrix --docs` on {date}; do not edit. {versions}; on a CPU, one thread a process, two processes over gloo
-where an engine is of several. Each cell trains six steps (a Trainer's and Lightning's four) without a plan and then again by one, at a share of what
-the step takes with everything kept, or at the smallest budget that does (least). Every pair of engine, model, mode and budget
-is in one of the {count} cells. All figures are measured but for the predicted peaks.
+{made}
+
+{cells}
 
 - **bits**: losses and gradients (Trainer, Lightning: losses and parameters) of all steps are equal to the run without a plan.
 - **peak**: measured in blocks, over predicted, of the process that is furthest off.
@@ -19,12 +20,25 @@ is in one of the {count} cells. All figures are measured but for the predicted p
 | Engine | Model | Mode | Budget | Bits | Peak | Held | Recomputed and swapped | Departures |
 |---|---|---|--:|---|--:|--:|--:|--:|
 """
+_MADE = (
+    "Made by `scripts/pytorch_matrix --docs` on {date}; do not edit. {versions}; on a CPU, one thread a process, two processes "
+    "over gloo where an engine is of several."
+)
+_CELLS = (
+    "Each cell trains six steps (a Trainer's and Lightning's four) without a plan and then again by one, at a share of what the "
+    "step takes with everything kept, or at the smallest budget that does (least). Every pair of engine, model, mode and budget "
+    "is in one of {count} cells. All figures are measured but for the predicted peaks."
+)
 
 
 def page(cells, kept, versions, date):
+    count = len(cells)
+    cells = [cell for cell in cells if " ".join(map(str, cell)) in kept]
     rows = [_row(cell, kept[" ".join(map(str, cell))]) for cell in cells]
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    head = _HEAD.format(date=date, versions=named, count=len(cells), summary=_summary(cells, kept))
+    said = _MADE.format(date=date, versions=named), _CELLS.format(count=count), _summary(cells, kept)
+    made, tried, summary = (textwrap.fill(text, 140) for text in said)
+    head = _HEAD.format(made=made, cells=tried, summary=summary)
     return head + "".join(rows) + _notes(cells, kept)
 
 
@@ -68,7 +82,8 @@ def _summary(cells, kept):
     close = sum(_is_close(p) for p in ran)
     steady = [p for p in ran if p["off_plan"] == 0]
     return (
-        f"{sum(v.startswith('ok') for v in verdicts)} cells ran, all equal bit for bit and within their budgets; "
+        f"{len(cells)} cells were tried. "
+        f"{sum(v.startswith('ok') for v in verdicts)} ran, all equal bit for bit and within their budgets; "
         f"{sum(v.startswith('refused') for v in verdicts)} are refused in one line, "
         f"{sum(v.startswith('FAILED') for v in verdicts)} failed. "
         f"{close} of {len(ran)} processes peak within {100 * CLOSE:.0f} % of predicted; of the {len(steady)} without "
