@@ -267,3 +267,11 @@ def test_the_allocator_is_installed_where_it_is_not():
     ran = subprocess.run([sys.executable, "-c", WITHOUT_ALLOCATOR], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert "KiB of parameters came before it" in ran.stderr and ran.stdout == ""
+
+
+def test_the_search_is_shown_and_limited_as_in_plan():
+    model, told = layers(), []
+    tidemark.fit(model, batch(), mean_square, sgd(model), "75%", time_limit=60, progress=told.append)
+    assert told[-1] == 1.0
+    with pytest.raises(tidemark.TidemarkError, match="above zero"):
+        tidemark.fit(model, batch(), mean_square, sgd(model), "75%", time_limit=0)

@@ -27,7 +27,7 @@ from .wrappers import called_model, forward_within, inner_model, inner_optimizer
 
 
 
-def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, autocast=None, **capturing):
+def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, autocast=None, time_limit=None, progress=None, **capturing):
     """A session, not yet begun, that trains `model` within `budget`. Losses and gradients do not change by a bit.
 
     model     a module, also within DistributedDataParallel or torch.compile. On a CPU Tidemark's allocator is installed
@@ -41,6 +41,7 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
               the model, the optimizer's state and the batch. A share is of what the step takes alone.
     autocast  what the loop has around forward and loss, torch.autocast("cuda", torch.bfloat16) say, or a function that
               makes it.
+    time_limit, progress  of the search for a plan, as in tidemark.plan().
     capturing further arguments of tidemark.capture(). Without `bounds`, `rates` or `measured` the step is recorded: it runs
               once on the batch.
 
@@ -53,7 +54,8 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
     with forward_within(model, autocast):
         graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, called=called, **_how(capturing))
     reserve_bytes = held_elsewhere(model, optimizer, batch) if reserve is None else reserve and parse_bytes(reserve)
-    return Session(plan(graph, budget_bytes(budget, graph, reserve_bytes), reserve=reserve_bytes), model)
+    budget = budget_bytes(budget, graph, reserve_bytes)
+    return Session(plan(graph, budget, reserve=reserve_bytes, time_limit=time_limit, progress=progress), model)
 
 
 def _how(capturing):
