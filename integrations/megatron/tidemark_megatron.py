@@ -20,6 +20,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 BUDGET, PLAN = "--tidemark-budget", "--tidemark-plan"
 _TRAINING = "megatron.training.training"
+_WAITS = 20  # steps without one of the optimizer, before that is said
 _TRIES = 3  # of recording a step that is like those that follow
 
 
@@ -55,7 +56,7 @@ def path_of(file, rank):
         values["stage"] = _stage()
     try:
         return file.format(**values)
-    except (KeyError, IndexError, ValueError):
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return refuse(f"{file!r}: in braces there may be {{rank}} or {{stage}}, and nothing else")
 
 
@@ -66,9 +67,11 @@ def _stage():
 
 
 def check_plan(budget, file, rank):
-    """Before training, where the plan's file has to be there."""
+    """Before training, where the plan's file has to be there, or to be written by one process alone."""
     import tidemark
 
+    if file is not None and budget is not None and "{rank}" not in file and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        refuse(f"{file!r}: each process plans for itself, and writes a file of its own; right would be {{rank}} in its name")
     if file is None or budget is not None or "{stage}" in file:  # which is known once training begins
         return
     path = path_of(file, rank)
@@ -114,6 +117,7 @@ class Training:
         self._module = module_of(model)
         self._budget, self._path, self._host_link = budget, plan and path_of(plan, rank), host_link
         self._has_stepped = False
+        self._waited = 0  # steps
         self._tries = _TRIES
         self._undo = contextlib.ExitStack()
 
@@ -135,6 +139,11 @@ class Training:
             if not self._has_stepped:
                 result = train_step()
                 self._has_stepped = bool(steps)
+                self._waited += 1
+                if not self._has_stepped and self._waited == _WAITS:
+                    logging.getLogger("tidemark").warning(
+                        "%s waits for the first step of a torch.optim.Optimizer, and none has come in %d steps", BUDGET, _WAITS
+                    )
                 return result
             return self._record(train_step, steps)
 

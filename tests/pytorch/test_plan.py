@@ -131,8 +131,10 @@ def test_a_time_limit_ends_the_search_with_a_plan():
     hasty = tidemark.plan(graph, budget, time_limit=1e-9)
     assert hasty.peak_bytes <= budget and hasty.added_cost_percent >= plan.added_cost_percent
     assert hasty.stopped and len(hasty.schedule) > len(graph.ops)
-    with pytest.raises(tidemark.TidemarkError):
-        tidemark.plan(graph, graph.keep_all_peak_bytes() // 50, time_limit=1e-9)
+    with pytest.raises(tidemark.InfeasibleError) as refusal:
+        tidemark.plan(graph, graph.keep_all_peak_bytes() // 50)
+    with pytest.raises(tidemark.TidemarkError, match="was found in 1e-09 s; give it more time"):
+        tidemark.plan(graph, refusal.value.smallest_bytes, time_limit=1e-9)
     for wrong in (0, -1, float("nan")):
         with pytest.raises(tidemark.TidemarkError, match="time limit"):
             tidemark.plan(graph, budget, time_limit=wrong)

@@ -55,15 +55,27 @@ def make_steps(plan, device, host_bytes, copy_bytes_per_s, record):
 
 
 def _parts(graph):
-    """The micro-batch of each operation. What a loop makes behind one forward for the next is of the next."""
-    parts, first_reader = [op.micro_batch for op in graph.ops], {}
+    """The micro-batch of each operation. What a loop makes of nothing of the model's behind one forward, for the next, is of
+    the next."""
+    parts, first_reader, of_loop = [op.micro_batch for op in graph.ops], {}, _of_loop(graph)
     for i, op in reversed(list(enumerate(graph.ops))):
         if op.phase != "forward":
             continue
-        if all(call.site.path == OUTSIDE for call in op.calls):
+        if i in of_loop:
             parts[i] = next((first_reader[s] for s in op.writes if s in first_reader), parts[i])
         first_reader |= dict.fromkeys(op.reads, parts[i])
     return parts
+
+
+def _of_loop(graph):
+    """Operations of the forward outside of modules that read nothing that came of one."""
+    found, of_model = set(), set()
+    for i, op in enumerate(graph.ops):
+        if op.phase == "forward" and of_model.isdisjoint(op.reads) and all(call.site.path == OUTSIDE for call in op.calls):
+            found.add(i)
+        else:
+            of_model.update(op.writes)
+    return found
 
 
 def may_spill(plan):

@@ -140,6 +140,7 @@ class Graph:
     host_link: HostLink | None = None  # None: plans do not swap
     knows_requests: bool = False  # what kernels ask the allocator for was measured
     loads: list[Load] = dataclasses.field(default_factory=list)  # as `bounds` have them
+    beside_plan_bytes: int = 0  # of a budget, for what is there beside what the plan has a place for
     compiled: list[str] = dataclasses.field(default_factory=list)  # CompiledCode.met
     model: object = _gone  # weak reference to what was captured
 

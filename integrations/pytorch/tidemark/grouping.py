@@ -102,15 +102,19 @@ def _class_within(func):
 
 
 def _forbid_unsafe(ops, groups, log):
-    """What reads or writes a version that is changed later cannot be rebuilt from its sources."""
+    """What reads or writes a version that is changed later, or that its owner gives up, cannot be rebuilt from its sources."""
     changes = {}  # storage -> operations that change it in place
     for i, op in enumerate(ops):
         made = {o for c in groups[i] for o in log.calls[c].outputs if o is not None}
         for w in op.writes:
             if w not in made:
                 changes.setdefault(w, []).append(i)
+    given_up = {s for s, seen in enumerate(log.storages) if seen.was_resized}  # there in their own time alone
     for i, op in enumerate(ops):
         if op.recompute == "never":
+            continue
+        if not given_up.isdisjoint((*op.reads, *op.writes)):
+            op.recompute = "never"
             continue
         later = [
             s for s in (*op.reads, *op.writes) if any(c > i for c in changes.get(s, ()) if ops[c].phase != "optimizer")

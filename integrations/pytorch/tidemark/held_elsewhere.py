@@ -24,10 +24,11 @@ def allocated_bytes(device):
     if allocator.serves(device.type):
         gc.collect()
         return allocator.statistics(device).allocated_bytes
-    if device.type == "cuda":
-        gc.collect()
-        return torch.cuda.memory_allocated(device)
-    return 0
+    module = getattr(torch, device.type, None)  # torch.cuda, torch.npu
+    if not hasattr(module, "memory_allocated"):
+        return 0
+    gc.collect()
+    return module.memory_allocated(device)
 
 
 def _bytes_of(tensors, device):

@@ -50,10 +50,10 @@ def traits(name, overload):
     else:
         changed = _mutable_positions(func)[0]
     statistics = _RUNNING_STATISTICS.get(func._schema.name)
-    return kind(func), str(func), changed, is_random(func), is_process_group_call(func), statistics, _may_last(func)
+    return kind(func), str(func), changed, is_random(func), is_process_group_call(func), statistics, may_last(func)
 
 
-def _may_last(func):
+def may_last(func):
     """Makes a tensor that is a copy or filled, as what outlives a step is begun; what arithmetic makes is temporary."""
     return func.namespace == "aten" and func._schema.name.removeprefix("aten::").startswith(_BEGINNINGS)
 

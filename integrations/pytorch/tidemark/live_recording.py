@@ -12,6 +12,7 @@ import contextlib
 
 import torch
 
+from .beside_plan import beside_plan_bytes
 from .captured_step import know_residents
 from .frames import Frame
 from .grouping import build_graph
@@ -30,7 +31,7 @@ class LiveRecording:
         self._model = model
         self._frames = frames
         self._device = device
-        self._makes_state = False
+        self._makes_state = self._had_state = False
         self._backwards = []  # ranges of calls
         self._before = frames.follow(Frame)
         self._recorder = RealRecorder(frames, device, None)
@@ -64,10 +65,11 @@ class LiveRecording:
 
     def begin_optimizer(self, optimizer):
         know_residents(self._recorder.log, torch.nn.Module(), (), optimizer)
-        self._makes_state |= not optimizer.state
+        self._had_state = _has_state(optimizer)
         self._resume("optimizer")
 
-    def end_optimizer(self):
+    def end_optimizer(self, optimizer):
+        self._makes_state |= not self._had_state and _has_state(optimizer)
         self._recorder.log.bury()
         self._recorder.is_paused = True
 
@@ -83,14 +85,16 @@ class LiveRecording:
 
     def held_bytes(self):
         """Of what the step has seen and is there yet. To be asked behind end()."""
-        alive = (s for s in self._recorder.log.storages if not s.ref.expired())
-        return sum(block_bytes(s.bytes, self._device) for s in alive)
+        held = {}  # by storage, which may have been several as its size changed
+        for seen in self._recorder.log.storages:
+            storage = None if seen.ref.expired() else torch.UntypedStorage._new_with_weak_ptr(seen.ref.cdata)
+            if storage is not None and storage.device.type == self._device:
+                held[storage._cdata] = block_bytes(storage.nbytes(), self._device)
+        return sum(held.values())
 
     def has_made_state(self):
-        """Whether an optimizer made its state, so that the step is not like those that follow. To be asked behind end()."""
-        log = self._recorder.log
-        made = (s for s in log.storages if s.born >= 0 and s.died is None)
-        return self._makes_state and any(log.calls[s.born].phase == "optimizer" for s in made)
+        """Whether an optimizer made its state, so that the step is not like those that follow."""
+        return self._makes_state
 
     def graph(self, name, device, micro_batches):
         """A Graph of the step, or None: it had no backward. To be asked for once, behind end()."""
@@ -101,6 +105,7 @@ class LiveRecording:
         self._number_backwards()
         put_in_place(log)
         graph = build_graph(log, name, fingerprint(self._model), device, micro_batches)
+        graph.beside_plan_bytes = beside_plan_bytes(graph, log)
         hold_over(graph)
         return graph
 
@@ -117,6 +122,10 @@ class LiveRecording:
     def _resume(self, phase):
         self._recorder.phase = phase
         self._recorder.is_paused = False
+
+
+def _has_state(optimizer):
+    return any(isinstance(value, torch.Tensor) for state in optimizer.state.values() for value in state.values())
 
 
 def _roots(args, kwargs):

@@ -19,7 +19,7 @@ def call_watched(call, time_limit, progress):
     """
     report, finish = _report_of(progress)
     search = _Search(call, time_limit)
-    thread = threading.Thread(target=search.run, name="tidemark-plan", daemon=True)
+    thread = threading.Thread(target=search.run, name="tidemark-plan")  # no daemon: the planner's threads call Python
     thread.start()
     try:
         while not search.ended.wait(_PAUSE):
@@ -55,7 +55,9 @@ class _Search:
 
     def _watch(self, _user, share):
         self.share = share
-        return self.stop or (self._end is not None and time.monotonic() >= self._end)
+        if self.stop or not threading.main_thread().is_alive():  # nobody waits for the plan
+            return True
+        return self._end is not None and time.monotonic() >= self._end
 
 
 def _report_of(progress):

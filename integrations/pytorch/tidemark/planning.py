@@ -1,5 +1,6 @@
 """From a captured step and a budget to a plan, by the planner behind the C interface, and from a file."""
 
+import contextlib
 import ctypes
 import dataclasses
 import json
@@ -7,7 +8,7 @@ import os
 import time
 
 from . import library, logs
-from .errors import InfeasibleError, TidemarkError
+from .errors import BadTypeError, BadValueError, InfeasibleError, TidemarkError
 from .graph import Graph
 from .plan_watch import call_watched
 from .sizes import format_bytes, parse_bytes
@@ -50,9 +51,16 @@ class Plan:
         return picture(self, path, by=by)
 
     def save(self, path):
-        """Writes plan.json, which every verb of the command line takes."""
-        with open(path, "wb") as out:
-            out.write(self.file)
+        """Writes plan.json, which every verb of the command line takes: whole, or not at all."""
+        written = f"{os.fspath(path)}.{os.getpid()}.part"
+        try:
+            with open(written, "wb") as out:
+                out.write(self.file)
+            os.replace(written, path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(written)
+            raise
 
     @classmethod
     def load(cls, path):
@@ -93,8 +101,12 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0, *, 
     reserve_bytes = parse_bytes(reserve) if reserve else 0
     if reserve_bytes >= budget_bytes:
         raise TidemarkError(f"the reserve of {format_bytes(reserve_bytes)} leaves nothing of the budget")
+    if time_limit is not None and (isinstance(time_limit, bool) or not isinstance(time_limit, (int, float))):
+        raise BadTypeError(f"time_limit is of type {type(time_limit).__name__}; right would be seconds, for instance 10")
     if time_limit is not None and not time_limit > 0:
-        raise TidemarkError(f"a time limit of {time_limit!r} s has no sense; it must be above zero")
+        raise BadValueError(f"a time limit of {time_limit!r} s has no sense; it must be above zero")
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise BadTypeError(f"progress is of type {type(progress).__name__}; right would be True, False or a function")
     began = time.monotonic()
     try:
         found = plan_within(
@@ -117,18 +129,18 @@ def plan_within(
     progress=False,
 ):
     """As plan(), of sizes in bytes. Thread rule: any thread; the planner runs without Python's lock."""
-    step_bytes = budget_bytes - reserve_bytes
+    taken_bytes = reserve_bytes + graph.beside_plan_bytes
+    step_bytes = max(1, budget_bytes - taken_bytes)
     text = graph.to_json((budget_bytes, reserve_bytes))
     answer, file = solve(
         text, step_bytes - allocator_share(step_bytes), recompute_collectives, effort_percent, time_limit, progress
     )
     step = answer["captured"]
     if not answer["fits"] and step.get("stopped") and not step["proven"]:
-        raise TidemarkError(
-            f"no plan of {graph.name} within {format_bytes(budget_bytes)} was found in {time_limit:g} s; give it more time"
-        )
+        when = "before the search was stopped" if time_limit is None else f"in {time_limit:g} s; give it more time"
+        raise TidemarkError(f"no plan of {graph.name} within {format_bytes(budget_bytes)} was found {when}")
     if not answer["fits"]:
-        raise _infeasible(graph, budget_bytes, reserve_bytes, answer)
+        raise _infeasible(graph, budget_bytes, taken_bytes, answer)
     return dataclasses.replace(plan_of(graph, budget_bytes, answer, file), reserve_bytes=reserve_bytes)
 
 
@@ -223,13 +235,13 @@ def _check_same_step(graph, captured, path):
         )
 
 
-def _infeasible(graph, budget_bytes, reserve_bytes, answer):
+def _infeasible(graph, budget_bytes, taken_bytes, answer):
     smallest = answer["ranks"][0]["smallest_budget_bytes"]
-    smallest = smallest and with_share(smallest) + reserve_bytes
+    smallest = smallest and with_share(smallest) + taken_bytes
     would_do = f"{format_bytes(smallest)} would do: budget={smallest}" if smallest else "no budget is known that would"
     return InfeasibleError(
         f"{graph.name} does not fit {format_bytes(budget_bytes)}: no schedule peaks below "
-        f"{format_bytes(with_share(answer['captured']['lower_bound_bytes']) + reserve_bytes)}, and {would_do}",
+        f"{format_bytes(with_share(answer['captured']['lower_bound_bytes']) + taken_bytes)}, and {would_do}",
         smallest,
     )
 

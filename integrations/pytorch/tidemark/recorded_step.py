@@ -29,7 +29,7 @@ def plan_with(planned, kernels):
     if graph is None:
         return None
     try:
-        return plan(graph, planned.budget_bytes, reserve=planned.reserve_bytes)
+        return plan(graph, planned.budget_bytes, reserve=planned.reserve_bytes, progress=False)
     except InfeasibleError:
         return None
 

@@ -64,14 +64,16 @@ class record:
             self._live = LiveRecording(self._model, self._frames, self._device)
             undo.callback(self._live.close)
             undo.callback(register_optimizer_step_pre_hook(lambda o, *_: self._live.begin_optimizer(o)).remove)
-            undo.callback(register_optimizer_step_post_hook(lambda *_: self._live.end_optimizer()).remove)
+            undo.callback(register_optimizer_step_post_hook(lambda o, *_: self._live.end_optimizer(o)).remove)
             undo.enter_context(around_backward(self._as_backward))
             self._undo = undo.pop_all()
         return self
 
     def __exit__(self, kind, *_):
-        self._live.end()
-        self._undo.close()
+        try:
+            self._live.end()
+        finally:
+            self._undo.close()
         if kind is None:
             self._elsewhere_bytes = max(0, allocated_bytes(torch.device(self._device)) - self._live.held_bytes())
             self._graph = self._made()

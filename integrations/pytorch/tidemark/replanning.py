@@ -1,8 +1,8 @@
 """A plan for larger loads, or for another path, made while training goes on.
 
-The planner runs in a thread of its own, without Python's lock, and beside it oneTBB's. It cannot be interrupted:
-cancel() returns at once, and the thread ends with the plan that it is at; so does the process. It is no daemon, because
-a thread that the interpreter leaves behind in the planner would run while the library is taken down.
+The planner runs in a thread of its own, without Python's lock, and beside it oneTBB's. cancel() returns at once, and the
+thread ends with the plan that it is at; where the process ends, that is soon (plan_watch.py). It is no daemon, because a
+thread that the interpreter leaves behind in the planner would run while the library is taken down.
 
 Thread rule: all but the thread's own function is for the thread that runs the session. The thread writes `outcome`
 once, last, and takes no lock, so that a process forked meanwhile finds nothing held; there the plan is not made.
@@ -11,7 +11,7 @@ once, last, and takes no lock, so that a process forked meanwhile finds nothing 
 import dataclasses
 import threading
 
-from .errors import InfeasibleError
+from .errors import TidemarkError
 from .load_history import raised
 from .planning import plan_within
 
@@ -68,7 +68,7 @@ def larger_plan(plan, wanted, is_over=lambda: False):
     while low < number < high and not is_over():
         try:
             best, low = plan_again(plan, wanted[number]), number
-        except InfeasibleError:
+        except TidemarkError:  # nothing fits, or the process ends
             high = number
         number = (low + high) // 2
     return Outcome(best, wanted[high] if high < len(wanted) else {})
@@ -80,7 +80,7 @@ def plan_for_path(plan, graph, is_over=lambda: False):
         return Outcome()
     try:
         made = plan_within(graph, plan.budget_bytes, plan.reserve_bytes, effort_percent=_EFFORT_PERCENT)
-    except InfeasibleError:
+    except TidemarkError:  # nothing fits, or the process ends
         made = None
     return Outcome(made, graph=graph)
 

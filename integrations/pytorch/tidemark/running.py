@@ -576,7 +576,7 @@ class Session:
             return
         self._lower()
         if self._live is not None:
-            self._live.end_optimizer()
+            self._live.end_optimizer(optimizer)
         if optimizer not in self._own:
             ours = {id(p) for p in self.model.parameters()}
             self._own[optimizer] = any(id(p) in ours for group in optimizer.param_groups for p in group["params"])

@@ -21,6 +21,7 @@ class SeenStorage:
     born: int  # call that wrote it first, -1: there before
     died: int | None = None  # last call before it was gone
     ref: StorageWeakRef | None = None
+    is_by_resizing: bool = False  # made outside of kernels
     was_resized: bool = False  # outside of kernels: what it held is gone, whoever had saved it
 
 
@@ -132,6 +133,7 @@ class StepLog:
             return
         made = len(self.calls)
         seen = SeenStorage(f"resized.{len(self.storages)}", storage.nbytes(), "temporary", frames.top.path, made)
+        seen.is_by_resizing = True
         self._live.append(self._add(storage, seen))
         outputs = (len(self.storages) - 1,)
         # In forward it would have a place among the kernels, which a session counts and no resizing is one of.

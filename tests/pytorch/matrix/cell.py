@@ -18,8 +18,6 @@ import tidemark
 import torch
 from jobs import JOBS, PROCESSES, RUNS, Run, link
 from tidemark import InfeasibleError, TidemarkError
-from tidemark.budgets import budget_bytes
-from tidemark.held_elsewhere import held_elsewhere
 
 FIRST, STEPS = 2, 6  # the step that is recorded, behind the optimizer's first; steps in all
 
@@ -106,10 +104,7 @@ def _job(kind, task, mode, percent, rank, world):
         with tidemark.record(job.model, host_link=link()) as recording:
             seen.append(job.step(begun))
         begun += 1
-        graph = recording.graph()
-        del recording
-        gc.collect()
-        session, percent = _planned(job, graph, percent)
+        session, percent = _smallest(percent, lambda budget: (tidemark.session(recording.plan(budget), job.model),))
     with session:
         seen += [job.step(n) for n in range(begun, STEPS)]
     return _figures(seen == plain, session, percent)
@@ -117,16 +112,6 @@ def _job(kind, task, mode, percent, rank, world):
 
 def _fitted(job, percent):
     return _smallest(percent, lambda budget: (job.fit(budget),))
-
-
-def _planned(job, graph, percent):
-    reserve = held_elsewhere(job.model, job.optimizer, ())
-
-    def session(budget):
-        plan = tidemark.plan(graph, budget_bytes(budget, graph, reserve), reserve=reserve)
-        return (tidemark.session(plan, job.model),)
-
-    return _smallest(percent, session)
 
 
 def _figures(is_alike, session, percent):

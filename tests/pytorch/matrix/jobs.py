@@ -180,7 +180,8 @@ class TensorParallel(Job):
             if not isinstance(module, nn.Linear):
                 continue
             if name.endswith(self.task.row or "\n"):
-                plan[name] = RowwiseParallel()
+                split = {} if self.task.column else {"input_layouts": Replicate()}
+                plan[name] = RowwiseParallel(**split)
             elif name.endswith(self.task.column or "\n"):
                 whole = {} if self.task.row else {"output_layouts": Replicate()}
                 plan[name] = ColwiseParallel(**whole)

@@ -271,7 +271,7 @@ class First(nn.Module):
 
 
 class FirstOf(nn.Module):
-    """Layers of older transformers return a tuple."""
+    """LSTMs, and layers of older transformers, return a tuple. Pipelines send what is contiguous."""
 
     def __init__(self, layer):
         super().__init__()
@@ -279,7 +279,7 @@ class FirstOf(nn.Module):
 
     def forward(self, x):
         out = self.layer(x)
-        return out[0] if isinstance(out, tuple) else out
+        return out[0].contiguous() if isinstance(out, tuple) else out
 
 
 class Resnet50(Images):
