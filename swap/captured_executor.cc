@@ -27,14 +27,17 @@ bool is_copied(const FixedRange& range) {
 
 }  // namespace
 
-Result<std::unique_ptr<CapturedExecutor>> CapturedExecutor::open(Device& device, const CapturedPieces& step) {
+Result<std::unique_ptr<CapturedExecutor>> CapturedExecutor::open(Device& device, const CapturedPieces& step,
+                                                                 Bytes spare_bytes) {
   const DeviceTraits& traits = device.traits();
   if (!traits.mapping)
     return infeasible(fmt::format(
         "captured graphs keep their addresses only on a device that can map memory; {} cannot", traits.name));
-  Result<FixedLayout> layout = lay_out_fixed(step, {.granule_bytes = traits.granule_bytes,
-                                                    .alignment_bytes = traits.alignment_bytes,
-                                                    .tail_pad_bytes = traits.tail_pad_bytes});
+  const FixedUnits units{.granule_bytes = traits.granule_bytes,
+                         .alignment_bytes = traits.alignment_bytes,
+                         .tail_pad_bytes = traits.tail_pad_bytes};
+  Result<FixedLayout> layout =
+      lay_out_fixed(step, units, round_up(spare_bytes, units.granule_bytes) / units.granule_bytes);
   if (!layout) return layout.error();
   if (Status status = verify_fixed_layout(step, layout.value()); !status) return status.error();
   std::unique_ptr<CapturedExecutor> executor(new CapturedExecutor(device, std::move(layout).value()));

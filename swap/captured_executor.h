@@ -49,9 +49,11 @@ struct CapturedFigures {
 
 class CapturedExecutor {
  public:
-  /// Lays out, has it verified, and takes all memory. Errors: find_problem()'s (bad_input); what the device refuses or
-  /// cannot (infeasible). The device must outlive the executor.
-  [[nodiscard]] static Result<std::unique_ptr<CapturedExecutor>> open(Device& device, const CapturedPieces& step);
+  /// Lays out, has it verified, and takes all memory; `spare_bytes` as lay_out_fixed()'s granules. Errors:
+  /// find_problem()'s (bad_input); what the device refuses or cannot (infeasible). The device must outlive the
+  /// executor.
+  [[nodiscard]] static Result<std::unique_ptr<CapturedExecutor>> open(Device& device, const CapturedPieces& step,
+                                                                      Bytes spare_bytes = 0);
   /// Waits for the device. REQUIRES: no stream is being captured.
   ~CapturedExecutor();
   CapturedExecutor(const CapturedExecutor&) = delete;

@@ -99,36 +99,56 @@ std::int64_t fullest_piece(const FixedLayout& layout) {
   return *std::ranges::max_element(granules);
 }
 
+/// The sum of `count(boundary, action)` over all actions of a step.
 template <class Count>
-std::int64_t sum_over(const std::vector<std::vector<FixedAction>>& before, Count&& count) {
+std::int64_t sum_over(const FixedLayout& layout, Count&& count) {
   std::int64_t sum = 0;
-  for (const std::vector<FixedAction>& actions : before)
-    for (const FixedAction& action : actions) sum += count(action);
+  for (std::size_t boundary = 0; boundary < layout.before.size(); ++boundary)
+    for (const FixedAction& action : layout.before[boundary]) sum += count(boundary, action);
   return sum;
+}
+
+const LaneWait* find_host_wait(const FixedAction& action) {
+  const auto* const wait = std::get_if<LaneWait>(&action);
+  return wait != nullptr && wait->lane == FixedLane::host ? wait : nullptr;
+}
+
+/// Is the point the end of this piece, or of a copy right behind it?
+bool ends_with(const FixedLayout& layout, FixedPoint point, PieceId piece) {
+  if (point.what == FixedPoint::What::piece) return PieceId{point.index} == piece;
+  const FixedRange& range = layout.ranges[static_cast<std::size_t>(point.index)];
+  return std::ranges::any_of(range.spans,
+                             [piece](const RangeSpan& span) { return span.copied_out && span.touched.last == piece; });
 }
 
 }  // namespace
 
 std::int64_t FixedLayout::host_waits() const {
-  return sum_over(before, [](const FixedAction& action) {
-    const auto* const wait = std::get_if<LaneWait>(&action);
-    return wait != nullptr && wait->lane == FixedLane::host ? 1 : 0;
+  return sum_over(*this,
+                  [](std::size_t, const FixedAction& action) { return find_host_wait(action) == nullptr ? 0 : 1; });
+}
+
+std::int64_t FixedLayout::late_waits() const {
+  return sum_over(*this, [this](std::size_t boundary, const FixedAction& action) {
+    const LaneWait* const wait = find_host_wait(action);
+    const std::size_t piece_before = (boundary == 0 ? before.size() - 1 : boundary) - 1;
+    return wait != nullptr && ends_with(*this, wait->point, id_of<PieceId>(piece_before)) ? 1 : 0;
   });
 }
 
 std::int64_t FixedLayout::moved_granules() const {
-  return sum_over(before, [](const FixedAction& action) {
+  return sum_over(*this, [](std::size_t, const FixedAction& action) {
     const auto* const move = std::get_if<GranuleMove>(&action);
     return move == nullptr ? 0 : move->granules;
   });
 }
 
-Result<FixedLayout> lay_out_fixed(const CapturedPieces& step, const FixedUnits& units) {
-  assert(units.granule_bytes > 0 && units.granule_bytes % units.alignment_bytes == 0);
+Result<FixedLayout> lay_out_fixed(const CapturedPieces& step, const FixedUnits& units, std::int64_t spare_granules) {
+  assert(spare_granules >= 0 && units.granule_bytes > 0 && units.granule_bytes % units.alignment_bytes == 0);
   if (Status status = find_problem(step); !status) return status.error();
-  FixedLayout layout{.pieces = step.pieces, .units = units};
+  FixedLayout layout{.pieces = step.pieces, .units = units, .spare_granules = spare_granules};
   Ranges(step, layout).make();
-  layout.peak_granules = fullest_piece(layout);
+  layout.peak_granules = std::min(fullest_piece(layout) + spare_granules, layout.space_granules);
   add_actions(layout);
   return layout;
 }

@@ -4,15 +4,17 @@
 // Ranges. Storages that have memory in the same pieces share one range of whole granules; ranges never overlap, so a
 // graph finds each storage where it was captured. The address space is the sum of all ranges.
 //
-// Stitching. Memory is as many granules as the fullest piece needs, `peak_granules`, no more: any granule can stand
-// behind any address, so nothing is lost to fragmentation. All are mapped once, at `opening`; from then on granules
-// move from ranges that are out of use to ranges that come into use, and none is made or released:
+// Stitching. Memory is as many granules as the fullest piece needs, and those to spare that were asked for: any granule
+// can stand behind any address, so nothing is lost to fragmentation. All are mapped once, at `opening`; from then on
+// granules move from ranges that are out of use to ranges that come into use, and none is made or released:
 //
 //   range A   [g0 g1]  --.                 [g0 g1]      A is copied out, B takes its granules, is done, A comes back
 //   range B            '-> [g0 g1 | g2]  --'            to the same address with other, or the same, granules
 //
 // Which granules. Those longest out of use: what touched them last is likely to be done, so that the host, which must
-// know it before it moves them, waits the least. Granules still behind the range that wants them stay.
+// know it before it moves them, waits the least. Granules still behind the range that wants them stay. Where pieces are
+// equally full there is nothing older to take than what the piece right before used, and the device stands still while
+// the host waits for that piece and moves (`late_waits`); granules to spare let the host go ahead.
 //
 // One list of actions serves every step, since a step ends with the granules where it began: taken by age, those mapped
 // after a step are the ones used last in it.
@@ -98,16 +100,20 @@ struct FixedLayout {
   std::vector<RangeId> range_of;   ///< by StorageId
   std::vector<Bytes> offset_of;    ///< by StorageId, in the address space
   std::int64_t space_granules = 0;
-  std::int64_t peak_granules = 0;     ///< physical, at all times
+  std::int64_t spare_granules = 0;
+  std::int64_t peak_granules = 0;     ///< physical, at all times: of the fullest piece, and to spare
   std::vector<std::int64_t> opening;  ///< granules of the address space that are mapped between steps, ascending
   std::vector<std::vector<FixedAction>> before;  ///< by piece; the last, behind the last piece
 
   [[nodiscard]] Bytes peak_bytes() const { return peak_granules * units.granule_bytes; }
   [[nodiscard]] std::int64_t host_waits() const;      ///< a step
+  [[nodiscard]] std::int64_t late_waits() const;      ///< of them, for the piece right before or a copy behind it
   [[nodiscard]] std::int64_t moved_granules() const;  ///< a step
 };
 
-/// Error (bad_input): find_problem()'s.
-[[nodiscard]] Result<FixedLayout> lay_out_fixed(const CapturedPieces& step, const FixedUnits& units);
+/// `spare_granules`: physical ones beyond what the fullest piece needs, as far as there are addresses for them. Error
+/// (bad_input): find_problem()'s.
+[[nodiscard]] Result<FixedLayout> lay_out_fixed(const CapturedPieces& step, const FixedUnits& units,
+                                                std::int64_t spare_granules = 0);
 
 }  // namespace tidemark::swap

@@ -151,8 +151,10 @@ class Judge {
     if (std::ranges::adjacent_find(opening) != opening.end()) return wrong("a granule is opened twice");
     if (!opening.empty() && (opening.front() < 0 || opening.back() >= layout_.space_granules))
       return wrong("a granule is opened outside the address space");
-    if (peak != layout_.peak_granules || std::ssize(opening) != peak)
-      return wrong(fmt::format("the fullest piece needs {} granules, it takes {}", peak, opening.size()));
+    const std::int64_t most = std::min(peak + layout_.spare_granules, layout_.space_granules);
+    if (layout_.spare_granules < 0 || layout_.peak_granules != most || std::ssize(opening) != most)
+      return wrong(fmt::format("the fullest piece needs {} granules, {} are to spare, it takes {}", peak,
+                               layout_.spare_granules, opening.size()));
     return true;
   }
 

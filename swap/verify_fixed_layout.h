@@ -6,8 +6,7 @@
 // What it holds:
 //   addresses  storages are aligned, inside their own range, apart; no granule of the address space has two ranges
 //   memory     every granule moved is mapped where it comes from and not where it goes; so no two places share one.
-//   Their
-//              number never changes, and is what the fullest piece needs
+//              Their number never changes: what the fullest piece needs, and what is to spare
 //   content    a piece finds memory behind all it touches and, where it reads, what was last written there, through
 //   every
 //              move and copy; between steps likewise

@@ -29,8 +29,8 @@ SimOptions sim_options() {
   return {.capacity_bytes = kGiB, .granule_bytes = kGranule};
 }
 
-std::unique_ptr<CapturedExecutor> open_on(Device& device, const CapturedPieces& step) {
-  Result<std::unique_ptr<CapturedExecutor>> opened = CapturedExecutor::open(device, step);
+std::unique_ptr<CapturedExecutor> open_on(Device& device, const CapturedPieces& step, Bytes spare = 0) {
+  Result<std::unique_ptr<CapturedExecutor>> opened = CapturedExecutor::open(device, step, spare);
   EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
   return opened.ok() ? std::move(opened).value() : nullptr;
 }
@@ -91,7 +91,7 @@ TEST(CapturedExecutorOnSim, RandomStepsKeepContentsOrderAndMemory) {
     const CapturedPieces step = random_step(seed);
     const auto device = make_sim_device(sim_options(), {.seed = seed});
     {
-      const auto executor = open_on(*device, step);
+      const auto executor = open_on(*device, step, seed % 4 * kGranule);
       ASSERT_NE(executor, nullptr);
       const Bytes peak = executor->layout().peak_bytes();
       CapturedPlayer player(*device, step, *executor, 1 + seed % 3);

@@ -31,8 +31,8 @@ PieceSpan span(std::int32_t first, std::int32_t last) {
   return {PieceId{first}, PieceId{last}};
 }
 
-FixedLayout laid_out(const CapturedPieces& step, const FixedUnits& units = kUnits) {
-  Result<FixedLayout> layout = lay_out_fixed(step, units);
+FixedLayout laid_out(const CapturedPieces& step, const FixedUnits& units = kUnits, std::int64_t spare = 0) {
+  Result<FixedLayout> layout = lay_out_fixed(step, units, spare);
   EXPECT_TRUE(layout.ok()) << (layout.ok() ? "" : layout.error().message);
   const Status judged = verify_fixed_layout(step, layout.value());
   EXPECT_TRUE(judged.ok()) << (judged.ok() ? "" : judged.error().message);
@@ -131,6 +131,26 @@ TEST(FixedLayout, TheGranulesLongestOutOfUseAreTaken) {
                                          {.bytes = 1000, .touches = {writes(3), reads(4)}}}};
   const FixedLayout layout = laid_out(step);
   EXPECT_EQ(texts_of(layout, 3), (Texts{"host waits for piece 0", "move 0 to 2 x 1"}));
+}
+
+TEST(FixedLayout, GranulesToSpareLetTheHostGoAhead) {
+  // A forward and a backward of 24 layers: activations are away from the second piece behind their layer's to the
+  // second before they are read, and each piece has working memory that the next one reads.
+  constexpr std::int32_t kLayers = 24;
+  CapturedPieces step{.pieces = 2 * kLayers, .storages = {}};
+  for (std::int32_t layer = 0; layer < kLayers; ++layer) {
+    const std::int32_t read = 2 * kLayers - 1 - layer;
+    PieceStorage activation{.bytes = 48 * 1024, .touches = {writes(layer), reads(read)}};
+    if (layer + 2 <= read - 2) activation.away = {span(layer + 2, read - 2)};
+    step.storages.push_back(activation);
+    step.storages.push_back({.bytes = 16 * 1024, .touches = {writes(layer), reads(layer + 1)}});
+  }
+  const FixedLayout tight = laid_out(step), loose = laid_out(step, kUnits, 48 + 16);
+  EXPECT_GT(tight.late_waits(), kLayers);
+  EXPECT_EQ(loose.late_waits(), 0);
+  EXPECT_GT(loose.host_waits(), 0);
+  EXPECT_EQ(loose.peak_granules, tight.peak_granules + 64);
+  EXPECT_EQ(laid_out(step, kUnits, 1'000'000).moved_granules(), 0) << "memory behind every address";
 }
 
 TEST(FixedLayout, BadStepsAreRefusedInWords) {
@@ -241,7 +261,8 @@ TEST(FixedLayout, RandomStepsPassTheJudge) {
     SCOPED_TRACE(seed);
     const CapturedPieces step = RandomPieces(seed, {.pieces = 16, .storages = 20}).make();
     const FixedLayout layout =
-        laid_out(step, {.granule_bytes = 1024, .alignment_bytes = 64, .tail_pad_bytes = seed % 2 == 0 ? 0 : 32});
+        laid_out(step, {.granule_bytes = 1024, .alignment_bytes = 64, .tail_pad_bytes = seed % 2 == 0 ? 0 : 32},
+                 seed % 3 == 0 ? seed % 8 : 0);
     moved += layout.moved_granules() > 0 ? 1 : 0;
     if (HasFailure()) return;
   }
@@ -296,7 +317,7 @@ TEST(FixedLayoutJudge, FindsWrongPlaces) {
   EXPECT_EQ(refused([](FixedLayout& l) {
               l.opening = {0, 1, 3};
             }),
-            "fixed layout: the fullest piece needs 2 granules, it takes 3");
+            "fixed layout: the fullest piece needs 2 granules, 0 are to spare, it takes 3");
   EXPECT_EQ(refused([](FixedLayout& l) { l.opening = {0, 0}; }), "fixed layout: a granule is opened twice");
   EXPECT_EQ(refused([](FixedLayout& l) {
               l.opening = {2, 3};
