@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <span>
 #include <variant>
 
 #include "allocator/give_back.h"
@@ -17,6 +17,21 @@ constexpr StreamRole kRoles[] = {StreamRole::d2h, StreamRole::h2d};
 const char* name_of(const FixedAction& action) {
   if (const auto* const copy = std::get_if<RangeCopy>(&action)) return copy->out ? "copying out" : "copying in";
   return std::holds_alternative<GranuleMove>(action) ? "moving memory" : "waiting";
+}
+
+struct Run {
+  std::int64_t first = 0, granules = 0;
+};
+
+/// The unbroken runs of granules that are in the set.
+std::vector<Run> runs_of(const std::vector<bool>& set) {
+  std::vector<Run> runs;
+  for (std::size_t at = 0; at < set.size(); ++at) {
+    if (!set[at]) continue;
+    if (at == 0 || !set[at - 1]) runs.push_back({.first = static_cast<std::int64_t>(at)});
+    ++runs.back().granules;
+  }
+  return runs;
 }
 
 bool is_copied(const FixedRange& range) {
@@ -49,11 +64,9 @@ Result<std::unique_ptr<CapturedExecutor>> CapturedExecutor::open(Device& device,
 CapturedExecutor::~CapturedExecutor() {
   // Failures have nobody to go to; a lost device takes everything back.
   (void)device_.synchronize_device();
-  for (std::size_t at = 0; at < has_memory_.size(); ++at)
-    if (has_memory_[at])
-      allocator::give_back([&] {
-        return device_.unmap(address_of_granule(static_cast<std::int64_t>(at)), layout_.units.granule_bytes);
-      });
+  for (const Run& run : runs_of(has_memory_))
+    allocator::give_back(
+        [&] { return device_.unmap(address_of_granule(run.first), run.granules * layout_.units.granule_bytes); });
   if (base_ != 0)
     allocator::give_back([&] { return device_.release(base_, layout_.space_granules * layout_.units.granule_bytes); });
 }
@@ -78,9 +91,13 @@ DeviceCode CapturedExecutor::take_memory() {
   if (const DeviceCode code = device_.reserve(layout_.space_granules * granule, base_); code != DeviceCode::ok)
     return code;
   has_memory_.resize(static_cast<std::size_t>(layout_.space_granules));
-  for (const std::int64_t at : layout_.opening) {
-    if (const DeviceCode code = device_.map(address_of_granule(at), granule); code != DeviceCode::ok) return code;
-    has_memory_[static_cast<std::size_t>(at)] = true;
+  std::vector<bool> wanted(has_memory_.size());
+  for (const std::int64_t at : layout_.opening) wanted[static_cast<std::size_t>(at)] = true;
+  for (const Run& run : runs_of(wanted)) {
+    if (const DeviceCode code = device_.map(address_of_granule(run.first), run.granules * granule);
+        code != DeviceCode::ok)
+      return code;
+    for (std::int64_t i = 0; i < run.granules; ++i) has_memory_[static_cast<std::size_t>(run.first + i)] = true;
   }
   return DeviceCode::ok;
 }

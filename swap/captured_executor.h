@@ -21,7 +21,7 @@
 
 #include <memory>
 #include <optional>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "core/bytes.h"
