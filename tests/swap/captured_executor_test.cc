@@ -215,6 +215,28 @@ TEST(CapturedExecutorOnSim, WhatTheDeviceRefusesIsTriedAgainFromThere) {
   EXPECT_GT(retries, 30);
 }
 
+TEST(CapturedExecutorOnSim, NothingIsLeftOfALostDevice) {
+  const CapturedPieces step = layered_step(2 * kGranule);
+  for (const FaultPoint point :
+       {FaultPoint::map, FaultPoint::record_event, FaultPoint::copy, FaultPoint::synchronize}) {
+    const auto device = make_sim_device(sim_options());
+    StreamHandle stream{};
+    ASSERT_EQ(device->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+    {
+      const auto executor = open_on(*device, step);
+      ASSERT_NE(executor, nullptr);
+      device->set_faults({{.point = point, .first_call = 2, .code = DeviceCode::lost}});
+      Status status;
+      for (std::int32_t piece = 0; status.ok() && piece < step.pieces; ++piece)
+        status = executor->before_piece(PieceId{piece}, stream);
+      ASSERT_FALSE(status.ok());
+      EXPECT_NE(status.error().message.find("lost on device sim"), std::string::npos) << status.error().message;
+    }
+    EXPECT_EQ(device->destroy_stream(stream), DeviceCode::ok);
+    EXPECT_EQ(device->leaks(), "");
+  }
+}
+
 TEST(CapturedExecutorOnSim, NothingIsLeftWhereOpeningFails) {
   const CapturedPieces step = layered_step(2 * kGranule);
   int refused = 0;
