@@ -63,7 +63,7 @@ def loss_of(out):
 @pytest.fixture(scope="module")
 def plan():
     graph = tidemark.capture(build(), (torch.randn(ROWS, WIDTH),), loss_of, measured=True, host_link=LINK)
-    budget = int(0.5 * graph.keep_all_peak_bytes()) + (6 << 20)
+    budget = int(0.6 * graph.keep_all_peak_bytes()) + (6 << 20)
     answer, file = solve(graph.to_json((budget, 0)), budget - allocator_share(budget), effort_percent=EFFORT_PERCENT)
     assert answer["fits"]
     found = plan_of(graph, budget, answer, file)
