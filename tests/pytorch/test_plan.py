@@ -9,6 +9,7 @@ import io
 import os
 import pathlib
 import runpy
+import signal
 import subprocess
 import sys
 import threading
@@ -160,6 +161,15 @@ def test_progress_is_told_to_a_function_or_drawn(monkeypatch):
         tidemark.plan(graph, budget, progress=fails)
 
 
+@pytest.fixture
+def interruptible():
+    """Also where what started the tests ignores interrupts, as shells do in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_search():
     graph = wide_encoder()
     text = graph.to_json((1 << 40, 0))
