@@ -1,7 +1,7 @@
 #pragma once
-// Local search on what a schedule with a link comes to once it is carried out, waits and all: a page in place of a run,
-// a run in place of a page, or a page more and the runs less that it makes room for. Each try is timed for real, so
-// there are few of them; a search that knows a page by a price (link_schedules.h) says where to set out from.
+// Local search on what a schedule with a link comes to once it is carried out, waits and all: a swap in place of a
+// recomputation, the reverse, or one swap more and the recomputations less that it makes room for. Each try is timed for
+// real, so there are few of them; a search that knows a swap by a price (link_schedules.h) says where to set out from.
 
 #include <cstdint>
 #include <functional>
