@@ -1,7 +1,8 @@
 #pragma once
 // Local search on what a schedule with a link comes to once it is carried out, waits and all: a swap in place of a
-// recomputation, the reverse, or one swap more and the recomputations less that it makes room for. Each try is timed for
-// real, so there are few of them; a search that knows a swap by a price (link_schedules.h) says where to set out from.
+// recomputation, the reverse, or one swap more and the recomputations less that it makes room for. Each try is timed
+// for real, so there are few of them; a search that knows a swap by a price (link_schedules.h) says where to set out
+// from.
 
 #include <cstdint>
 #include <functional>
