@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <map>
+#include <utility>
 
 #include "allocator/small_places.h"
 
@@ -279,18 +280,32 @@ struct PlannedArena::State {
     return std::nullopt;
   }
 
-  /// A routed block takes any small request, also that of an unordered block which the plan has before it.
+  /// The most of these requests that can each be a planned one of its own: in ascending order, each is the covering one
+  /// that takes least, which leaves the following no fewer (the optimum for points in intervals).
+  [[nodiscard]] static std::size_t most_planned(std::vector<Bytes> requests, std::vector<Sizes> planned) {
+    std::ranges::sort(requests);
+    std::ranges::sort(planned, {}, &Sizes::most);
+    std::size_t count = 0;
+    for (const Bytes bytes : requests) {
+      const auto found = std::ranges::find_if(planned, [&](const Sizes& sizes) { return sizes.covers(bytes); });
+      if (found == planned.end()) continue;
+      planned.erase(found);
+      ++count;
+    }
+    return count;
+  }
+
+  /// A routed block takes any small request, also that of an unordered block which the plan has before it. It is one of
+  /// those if they account for it besides the ones that have come.
   std::optional<Address> serve_unordered_due(Bytes bytes, Bytes span) {
     const Slot& slot = at(cursor);
-    if (!slot.is_routed()) return std::nullopt;
-    const auto planned =
-        std::span(unordered_sizes)
-            .subspan(static_cast<std::size_t>(slot.first_unordered), static_cast<std::size_t>(slot.unordered_count));
-    const auto could_be = [&](Bytes one) {
-      return std::ranges::count_if(planned, [&](const Sizes& of) { return of.covers(one) && of.covers(bytes); });
-    };
-    if (could_be(bytes) <= std::ranges::count_if(unordered_seen, [&](Bytes seen) { return could_be(seen) > 0; }))
-      return std::nullopt;
+    if (!slot.is_routed() || slot.unordered_count == 0) return std::nullopt;
+    const auto first = unordered_sizes.begin() + slot.first_unordered;
+    const std::vector<Sizes> planned(first, first + slot.unordered_count);
+    std::vector<Bytes> seen = unordered_seen;
+    const std::size_t before = most_planned(seen, planned);
+    seen.push_back(bytes);
+    if (most_planned(std::move(seen), planned) == before) return std::nullopt;
     const std::optional<Address> address = serve_unordered(bytes, span);
     if (address) ++mistakable;
     return address;

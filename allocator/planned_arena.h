@@ -41,8 +41,8 @@
 // would put others out of step, and at reused bytes in the way of large ones. A request as small as they are that the
 // cursor does not expect has one of their places (small_places.h), above everything else: as many as there are
 // unordered blocks, kMostUnordered at most. So has one that would do for a routed block at the cursor, where the plan
-// has an unordered block of its size between that block and the one before. Was it the routed one after all, then
-// the requests are one ahead, as if it had departed.
+// has an unordered block for it between that block and the one before, besides those that have come. Was it the routed
+// one after all, then the requests are one ahead, as if it had departed.
 //
 // Order between streams is not looked at: an arena serves one stream, or callers that wait for whoever held the bytes
 // before. free() means that whatever is submitted from now on may have

@@ -283,6 +283,24 @@ TEST(PlannedArena, ARoutedBlockLeavesUnorderedOnesTheirPlaces) {
   EXPECT_EQ(arena.counts().live_bytes, 0);
 }
 
+TEST(PlannedArena, UnorderedBlocksOfAnySizeDoNotStandForOthers) {
+  const std::vector<PlannedBlock> blocks = {
+      {.bytes = 600, .offset = 0},
+      {.bytes = 512, .offset = 0, .least_bytes = 4, .unordered = true},  // would do for the next two
+      {.bytes = 8, .offset = 0, .unordered = true},
+      {.bytes = 256, .offset = 0, .unordered = true},
+      {.bytes = 4000, .offset = 600, .least_bytes = 1},
+      {.bytes = 5000, .offset = 4600}};
+  std::vector<Bytes> small = {8, 256, 364};
+  do {
+    PlannedArena arena(blocks, kOptions);
+    EXPECT_EQ(arena.allocate(600), at(0));
+    for (const Bytes bytes : small) EXPECT_GE(arena.allocate(bytes), at(9600)) << bytes;
+    EXPECT_EQ(arena.allocate(200), at(600)) << "all three have come";
+    EXPECT_EQ(arena.allocate(5000), at(4600));
+  } while (std::ranges::next_permutation(small).found);
+}
+
 TEST(PlannedArena, PersistentBlocksAreExpectedOnce) {
   const std::vector<PlannedBlock> blocks = {
       {.bytes = 6, .offset = 0, .persistent = true}, {.bytes = 4, .offset = 6}, {.bytes = 2, .offset = 6}};
