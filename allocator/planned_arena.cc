@@ -172,7 +172,8 @@ struct PlannedArena::State {
 
   [[nodiscard]] static SmallPlaces unordered_places(std::span<const PlannedBlock> blocks, const Options& options) {
     const auto count = static_cast<std::size_t>(std::ranges::count(blocks, true, &PlannedBlock::unordered));
-    return {extent_of_sequence(blocks, options), span_of(kUnorderedBytes, options), std::min(count, kMostUnordered)};
+    return {extent_of_sequence(blocks, options) + options.spare_bytes, span_of(kUnorderedBytes, options),
+            std::min(count, kMostUnordered)};
   }
 
   [[nodiscard]] static Bytes span_of(Bytes bytes, const Options& options) {
@@ -361,8 +362,7 @@ struct PlannedArena::State {
     for (const std::vector<Slot>* const list : {&slots, &guests})
       for (const Slot& slot : *list)
         if (slot.in_use()) used.push_back({.begin = slot.offset, .end = slot.offset + slot.span});
-    used.push_back({.begin = extent_bytes, .end = unordered.end()});
-    used.push_back({.begin = unordered.end() + options.spare_bytes, .end = 0});
+    used.push_back({.begin = extent_bytes + options.spare_bytes, .end = 0});
     std::ranges::sort(used, {}, &Piece::begin);
     std::vector<Piece> free;
     Bytes at = 0;
@@ -420,7 +420,7 @@ struct PlannedArena::State {
   std::vector<Bytes> offsets;  // distinct, ascending
   OffsetIndex index;
   std::vector<std::int32_t> holder_at;  // per distinct offset: the block in use there
-  Bytes extent_bytes = 0;               // of the sequence: unordered blocks lie above
+  Bytes extent_bytes = 0;               // of the sequence: what is spare lies above, and unordered blocks above that
   SmallPlaces unordered;
   std::vector<Sizes> unordered_sizes;  // in plan order
   std::vector<Slot> slots;             // in plan order
@@ -439,7 +439,7 @@ struct PlannedArena::State {
 };
 
 Bytes PlannedArena::extent_of(std::span<const PlannedBlock> blocks, const Options& options) {
-  return State::unordered_places(blocks, options).end() + options.spare_bytes;
+  return State::unordered_places(blocks, options).end();
 }
 
 PlannedArena::PlannedArena(std::span<const PlannedBlock> blocks, const Options& options)
@@ -550,7 +550,7 @@ Bytes PlannedArena::requested_bytes(Address address) const {
 }
 
 Bytes PlannedArena::extent_bytes() const {
-  return state_->unordered.end() + state_->options.spare_bytes;
+  return state_->unordered.end();
 }
 
 const PlannedArenaCounts& PlannedArena::counts() const {

@@ -99,7 +99,7 @@ class PlannedArena {
     Address base = 0;  ///< where offset 0 lies; the caller has memory behind [base, base + extent_bytes())
     Bytes alignment_bytes = 512;
     Bytes tail_pad_bytes = 0;  ///< DeviceTraits::tail_pad_bytes: bytes behind every block that are its own as well
-    Bytes spare_bytes = 0;     ///< above all that is planned, for guests: a multiple of the alignment
+    Bytes spare_bytes = 0;     ///< right above the sequence, for guests: a multiple of the alignment
     std::int32_t look_ahead = 64;
   };
 

@@ -9,6 +9,10 @@ namespace {
 constexpr Bytes kPerfect = 1024;
 constexpr Bytes kGoodWhereItFits = 64;
 
+Bytes enough_bytes(Bytes load, Bytes room_bytes) {
+  return std::max(load + load / kPerfect, std::min(room_bytes, load + load / kGoodWhereItFits));
+}
+
 bool lives_all_step(const Residency& residency, const Schedule& schedule) {
   return residency.acquire <= 0 && residency.release >= 2 * schedule.compute_tasks - 1;
 }
@@ -34,12 +38,46 @@ bool outlives_step(const Residency& residency) {
   return residency.full_before && residency.full_behind;
 }
 
+/// As gradients: made in the step, and there at its end.
+bool is_left_behind(const Residency& residency, const Schedule& schedule) {
+  return !residency.full_before && residency.full_behind && residency.release >= 2 * schedule.compute_tasks - 1;
+}
+
+/// Offsets, one above another from 0 on in the order in which they are made, of the items at these rows.
+std::vector<Bytes> pile_up(const PackProblem& problem, std::vector<std::size_t> rows) {
+  std::ranges::stable_sort(rows, {}, [&](std::size_t i) { return problem.items[i].begin; });
+  std::vector<Bytes> offsets(problem.items.size(), kAnywhere);
+  Bytes top = 0;
+  for (const std::size_t i : rows) {
+    offsets[i] = top;
+    top += round_up(problem.items[i].bytes, problem.alignment);
+  }
+  return offsets;
+}
+
+/// With the rows of `lasting` piled up at the bottom, where that packs low enough or no higher than without: steps that
+/// depart from the plan need memory in one piece, and what stays in between cannot be moved.
+PackAnswer pack_above(const PackProblem& problem, std::vector<std::size_t> lasting, Bytes room_bytes,
+                      std::int64_t work) {
+  if (lasting.empty()) return pack_to_fit(problem, room_bytes, work);
+  const Bytes load = packing_load(problem);
+  PackProblem piled = problem;
+  piled.fixed_offset = pile_up(problem, std::move(lasting));
+  PackAnswer above = pack_to_fit(piled, room_bytes, work);
+  if (above.packing.height_bytes > enough_bytes(load, room_bytes)) {
+    PackAnswer anywhere = pack_to_fit(problem, room_bytes, work);
+    if (anywhere.packing.height_bytes < above.packing.height_bytes) return anywhere;
+  }
+  above.bound_bytes = load;
+  return above;
+}
+
 /// Places the residencies of one arena and sets its height. What lives all step lies at the bottom of device memory: it
 /// costs nobody a gap. Lowest is what outlives the step, by id, as who follows the plan has it elsewhere.
 PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work, Layout& layout) {
   Arena& arena = layout.arenas[row(id)];
   PackProblem problem{.alignment = arena.alignment_bytes};
-  std::vector<std::size_t> residencies;
+  std::vector<std::size_t> residencies, left_behind;  // the latter by row of the problem
   Bytes base = 0;
   const auto place_lowest = [&](std::size_t r) {
     layout.offset_of[r] = base;
@@ -57,10 +95,11 @@ PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work
       if (!outlives_step(residency)) place_lowest(r);
       continue;
     }
+    if (is_device && is_left_behind(residency, schedule)) left_behind.push_back(problem.items.size());
     problem.items.push_back({residency.acquire, residency.release, residency.bytes});
     residencies.push_back(r);
   }
-  PackAnswer answer = pack_to_fit(problem, arena.capacity_bytes - base, work);
+  PackAnswer answer = pack_above(problem, std::move(left_behind), arena.capacity_bytes - base, work);
   for (std::size_t i = 0; i < residencies.size(); ++i)
     layout.offset_of[residencies[i]] = base + answer.packing.offsets[i];
   arena.height_bytes = base + answer.packing.height_bytes;
@@ -71,8 +110,7 @@ PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work
 }  // namespace
 
 PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes, std::int64_t work) {
-  const Bytes load = packing_load(problem);
-  const Bytes enough = std::max(load + load / kPerfect, std::min(room_bytes, load + load / kGoodWhereItFits));
+  const Bytes enough = enough_bytes(packing_load(problem), room_bytes);
   return find_packer("auto")->pack(problem, {.work = work, .enough_bytes = enough});
 }
 

@@ -28,7 +28,8 @@ struct LayoutRequest {
 /// One mapped device arena and one pinned host arena, of one alignment.
 [[nodiscard]] std::vector<Arena> device_and_host(Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment);
 
-/// Packs each arena on its own; what lives all step lies lowest. A height may exceed the capacity: the caller compares.
+/// Packs each arena on its own; what lives all step lies lowest, and above it what the step makes and leaves behind,
+/// where that costs no height. A height may exceed the capacity: the caller compares.
 /// `device_load_bytes` and `packer` are those of the first arena. REQUIRES: an arena of every space that is used.
 [[nodiscard]] Layout lay_out(const Schedule& schedule, const LayoutRequest& request);
 [[nodiscard]] Layout lay_out(const Schedule& schedule, Bytes capacity_bytes, Bytes host_capacity_bytes,

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 namespace tidemark::layout {
 namespace {
 
@@ -26,6 +29,59 @@ TEST(LayOut, PutsWhatLivesAllStepLowest) {
   EXPECT_EQ(layout.arenas[0].height_bytes, 1024 + 4096);
   EXPECT_EQ(layout.device_load_bytes, 1024 + 4096);
   EXPECT_FALSE(layout.packer.empty());
+}
+
+/// Temporaries, and gradients that stay from somewhere in the second half on.
+Schedule step_with_gradients(std::mt19937& random) {
+  const auto between = [&](std::int32_t least, std::int32_t most) {
+    return std::uniform_int_distribution<std::int32_t>(least, most)(random);
+  };
+  Schedule schedule;
+  schedule.compute_tasks = 40;
+  for (int n = 0; n < 30; ++n) {
+    const std::int32_t acquire = between(0, 70);
+    schedule.residencies.push_back(device(between(1, 8) * kAlignment, acquire, between(acquire + 1, 80)));
+  }
+  for (int n = 0; n < 8; ++n) {
+    Residency gradient = device(between(1, 4) * kAlignment, between(40, 78), 80);
+    gradient.full_behind = true;
+    schedule.residencies.push_back(gradient);
+  }
+  std::ranges::shuffle(schedule.residencies, random);
+  return schedule;
+}
+
+/// Whether gradients lie from 0 on in the order in which they are made.
+bool is_piled_up(const Schedule& schedule, const Layout& layout) {
+  std::vector<std::size_t> rows;
+  for (std::size_t r = 0; r < schedule.residencies.size(); ++r)
+    if (schedule.residencies[r].full_behind) rows.push_back(r);
+  std::ranges::stable_sort(rows, {}, [&](std::size_t r) { return schedule.residencies[r].acquire; });
+  Bytes top = 0;
+  for (const std::size_t r : rows) {
+    if (layout.offset_of[r] != top) return false;
+    top += schedule.residencies[r].bytes;
+  }
+  return true;
+}
+
+TEST(LayOut, PilesUpWhatTheStepLeavesBehindWhereThatCostsNoHeight) {
+  std::mt19937 random(7);
+  int piled = 0;
+  constexpr int kSteps = 200;
+  for (int n = 0; n < kSteps; ++n) {
+    Schedule schedule = step_with_gradients(random);
+    const Layout layout = lay_out(schedule, 1 << 20, 1 << 20, kAlignment);
+    Schedule without = schedule;
+    for (Residency& one : without.residencies) one.full_behind = false;
+    const Layout lowest = lay_out(without, 1 << 20, 1 << 20, kAlignment);
+    EXPECT_EQ(layout.device_load_bytes, lowest.device_load_bytes);
+    const Bytes enough = layout.device_load_bytes + layout.device_load_bytes / 64;
+    EXPECT_LE(layout.arenas[0].height_bytes, std::max(enough, lowest.arenas[0].height_bytes));
+    piled += is_piled_up(schedule, layout) ? 1 : 0;
+  }
+  EXPECT_GT(piled, kSteps / 4);
+  EXPECT_LT(piled, kSteps);  // some would be higher
 }
 
 TEST(LayOut, SeparatesDeviceFromHost) {
