@@ -11,9 +11,7 @@ does not go with them, and has tidemark_megatron's wrappers put around Megatron-
 
 import tidemark_megatron
 from mindspeed.features_manager.feature import MindSpeedFeature
-from tidemark_megatron import BUDGET, PLAN
-
-_TRAINING = "megatron.training.training"
+from tidemark_megatron import BUDGET, PLAN, TRAINING
 
 # What swaps or recomputes activations by itself.
 _RIVALS = ("smart_swap", "swap_attention", "adaptive_recompute_device_swap")
@@ -41,8 +39,8 @@ class TidemarkPlanFeature(MindSpeedFeature):
     def register_patches(self, patch_manager, args):
         if _option(args) is not None:
             wrappers = tidemark_megatron.Wrappers(_training)
-            patch_manager.register_patch(f"{_TRAINING}.train", wrappers.train_wrapper)
-            patch_manager.register_patch(f"{_TRAINING}.train_step", wrappers.train_step_wrapper)
+            patch_manager.register_patch(f"{TRAINING}.train", wrappers.train_wrapper)
+            patch_manager.register_patch(f"{TRAINING}.train_step", wrappers.train_step_wrapper)
 
 
 def _option(args):
