@@ -64,7 +64,8 @@ class Job:
         feature_module.register(self.manager)
         assert len(self.manager.FEATURES_LIST) == 1
         parser = argparse.ArgumentParser()
-        parser.add_argument("--swap-attention", action="store_true")
+        for rival in ("--swap-attention", "--memory-fragmentation"):
+            parser.add_argument(rival, action="store_true")
         for feature in self.manager.FEATURES_LIST:
             feature.register_args(parser)
         self.args = parser.parse_args(argv)
@@ -156,6 +157,22 @@ def test_a_job_trains_within_a_budget_with_the_same_losses(feature, megatron, se
         _run(job)
 
 
+@pytest.mark.parametrize("shim, is_used, changes", ((object(), False, 1), (object(), True, 0), (None, False, 0)))
+def test_the_npu_is_served_where_it_can_be(feature, megatron, monkeypatch, shim, is_used, changes):
+    """torch_npu is a stand-in."""
+    changed = []
+    npu = types.SimpleNamespace(
+        is_initialized=lambda: is_used, memory=types.SimpleNamespace(change_current_allocator=changed.append)
+    )
+    monkeypatch.setitem(sys.modules, "torch_npu", types.SimpleNamespace(npu=npu))
+    monkeypatch.setattr(tidemark.library, "npu_shim", lambda: shim)
+    monkeypatch.setattr(tidemark.allocator, "npu", lambda: "Tidemark's")
+    Job(feature, megatron)
+    assert changed == []
+    Job(feature, megatron, "--tidemark-budget", "1GiB")
+    assert changed == ["Tidemark's"] * changes
+
+
 def test_a_job_without_a_plan_is_left_alone(feature, megatron, sessions):
     job = Job(feature, megatron)
     assert job.patches.patches == [] and len(_run(job)) == 3 and sessions == []
@@ -180,7 +197,8 @@ def test_what_is_wrong_is_refused_in_one_line_before_training(feature, megatron,
     assert "none.json" in said("--tidemark-plan", str(tmp_path / "none.json"))
     assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{host}.json")
     assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{.json")
-    assert "--swap-attention" in said("--tidemark-plan", path, "--swap-attention")
+    for rival in ("--swap-attention", "--memory-fragmentation"):
+        assert rival in said("--tidemark-plan", path, rival)
 
 
 def test_a_model_that_the_plan_is_not_for_is_refused(feature, megatron, plan_of, capsys):
