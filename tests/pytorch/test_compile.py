@@ -235,6 +235,7 @@ def test_the_compilers_own_switch_is_obeyed(x):
         graph = captured(model, x)
         assert not regions_of(graph) and {op.module for op in graph.ops} >= {"layers.0.wide", "layers.1.narrow"}
 
+
 @pytest.mark.parametrize(
     "code",
     (

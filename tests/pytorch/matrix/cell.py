@@ -16,7 +16,7 @@ import conftest  # noqa: F401  one thread of PyTorch, and Tidemark's allocator
 # ruff: isort: split
 import tidemark
 import torch
-from jobs import JOBS, PROCESSES, RUNS, Run, link
+from jobs import JOBS, PROCESSES, RUNS, link
 from tidemark import InfeasibleError, TidemarkError
 
 FIRST, STEPS = 2, 6  # the step that is recorded, behind the optimizer's first; steps in all
