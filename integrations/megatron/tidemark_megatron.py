@@ -19,7 +19,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 BUDGET, PLAN = "--tidemark-budget", "--tidemark-plan"
-_TRAINING = "megatron.training.training"
+TRAINING = "megatron.training.training"
 _WAITS = 20  # steps without one of the optimizer, before that is said
 _TRIES = 3  # of recording a step that is like those that follow
 
@@ -223,7 +223,7 @@ class Wrappers:
 @contextlib.contextmanager
 def applied(make):
     """Inside, Megatron-LM trains so. See Wrappers."""
-    module = importlib.import_module(_TRAINING)
+    module = importlib.import_module(TRAINING)
     wrappers = Wrappers(make)
     before = {name: getattr(module, name) for name in ("train", "train_step")}
     for name, function in before.items():

@@ -11,9 +11,7 @@ does not go with them, and has tidemark_megatron's wrappers put around Megatron-
 
 import tidemark_megatron
 from mindspeed.features_manager.feature import MindSpeedFeature
-from tidemark_megatron import BUDGET, PLAN
-
-_TRAINING = "megatron.training.training"
+from tidemark_megatron import BUDGET, PLAN, TRAINING
 
 # What swaps or recomputes activations by itself.
 _RIVALS = ("smart_swap", "swap_attention", "adaptive_recompute_device_swap")
@@ -33,6 +31,8 @@ class TidemarkPlanFeature(MindSpeedFeature):
         for name in _RIVALS:
             if getattr(args, name, None):
                 tidemark_megatron.refuse(f"--{name.replace('_', '-')} swaps or recomputes by itself; give one of the two", option)
+        if getattr(args, "memory_fragmentation", None):
+            tidemark_megatron.refuse("--memory-fragmentation brings an allocator of its own; give one of the two", option)
         if (getattr(args, "adaptive_recompute_device_size", None) or -1) > 0:
             why = "--adaptive-recompute-device-size swaps or recomputes by itself; give one of the two"
             tidemark_megatron.refuse(why, option)
@@ -40,9 +40,22 @@ class TidemarkPlanFeature(MindSpeedFeature):
 
     def register_patches(self, patch_manager, args):
         if _option(args) is not None:
+            _serve()
             wrappers = tidemark_megatron.Wrappers(_training)
-            patch_manager.register_patch(f"{_TRAINING}.train", wrappers.train_wrapper)
-            patch_manager.register_patch(f"{_TRAINING}.train_step", wrappers.train_step_wrapper)
+            patch_manager.register_patch(f"{TRAINING}.train", wrappers.train_wrapper)
+            patch_manager.register_patch(f"{TRAINING}.train_step", wrappers.train_step_wrapper)
+
+
+def _serve():
+    """The NPU by Tidemark's allocator, where its C++ part was built and the NPU is not in use yet."""
+    import tidemark
+
+    try:
+        import torch_npu
+    except ImportError:
+        return
+    if not torch_npu.npu.is_initialized() and tidemark.library.npu_shim() is not None:
+        torch_npu.npu.memory.change_current_allocator(tidemark.allocator.npu())
 
 
 def _option(args):

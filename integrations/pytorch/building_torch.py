@@ -6,6 +6,7 @@ Where it is none that the package can be built for, the reason is on stderr and 
 """
 
 import importlib.util
+import os
 import pathlib
 
 
@@ -21,6 +22,7 @@ def _requirements():
 def building_torch():
     """The module; SystemExit, which pip and CMake print as it stands, where there is none to build for."""
     requirements = _requirements()
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # torch_npu's import works with CANN's libraries alone
     try:
         import torch
     except ImportError as error:

@@ -36,3 +36,16 @@ def quick_plans(monkeypatch):
     """The planner with a hundredth of its work, where any plan that fits will do."""
     quick = functools.partial(tidemark.planning.plan_within, effort_percent=1)
     monkeypatch.setattr(tidemark.planning, "plan_within", quick)
+
+
+@pytest.fixture
+def sessions(monkeypatch):
+    """Those that tidemark.session() begins."""
+    made, begin = [], tidemark.session
+
+    def session(*args, **kwargs):
+        made.append(begin(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(tidemark, "session", session)
+    return made

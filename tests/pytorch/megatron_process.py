@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 import conftest  # noqa: F401  one thread of PyTorch, and Tidemark's allocator
+import megatron_modules
 import megatron_on_cpu
 import tidemark.planning
 import torch
@@ -22,7 +23,7 @@ megatron_on_cpu.install()
 
 import megatron_training  # noqa: E402
 
-megatron_training.stand_in()
+megatron_modules.stand_in(megatron_training)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "integrations" / "megatron"))
 
 import tidemark_megatron  # noqa: E402

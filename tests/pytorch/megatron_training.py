@@ -1,9 +1,6 @@
-"""Stands in for megatron.training.training, which the package megatron-core has not: train() and train_step() with the
+"""Stands in for megatron.training.training (megatron_modules.py), which the package megatron-core has not: train() and train_step() with the
 interface and the order of calls that they have in megatron/training/training.py (github.com/NVIDIA/Megatron-LM), without
 arguments, timers, checkpoints and logs. What they call is Megatron-Core's own."""
-
-import sys
-import types
 
 from megatron.core.pipeline_parallel import get_forward_backward_func
 
@@ -36,11 +33,3 @@ def train_step(forward_step_func, data_iterator, model, optimizer, opt_param_sch
     )
     is_stepped, grad_norm, num_zeros_in_grad = optimizer.step()
     return losses, 0 if is_stepped else 1, grad_norm, num_zeros_in_grad
-
-
-def stand_in():
-    """Is megatron.training.training from here on."""
-    home = types.ModuleType("megatron.training")
-    home.training = sys.modules[__name__]
-    sys.modules["megatron.training"] = home
-    sys.modules["megatron.training.training"] = home.training

@@ -10,7 +10,7 @@ import pytest
 import tidemark
 import torch
 from random_plans import random_plan
-from tidemark import torch_internals
+from tidemark import regions, torch_internals
 from tidemark.graph import HostLink
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -234,3 +234,22 @@ def test_the_compilers_own_switch_is_obeyed(x):
     with torch.compiler.set_stance("force_eager"):
         graph = captured(model, x)
         assert not regions_of(graph) and {op.module for op in graph.ops} >= {"layers.0.wide", "layers.1.narrow"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    (
+        *("torch.ops.aten.index_put_.default(buf0, [arg1], buf2, True)", "torch.ops.aten.put_.default(buf0, arg1, buf2)"),
+        *("torch.ops.aten._index_put_impl_.default(buf0)", "torch.ops.aten.scatter_reduce_.two(buf0, 0, arg1, buf2)"),
+        *("torch.ops.aten._cudnn_rnn.default(buf0)", "torch.ops.aten.miopen_rnn.default(buf0)"),
+        *("torch.ops.aten.batch_norm_gather_stats_with_counts.default(buf0)", "tl.atomic_add(out_ptr0, tmp0, None)"),
+        *("torch.ops._c10d_functional.all_reduce_.default(buf0)", "aoti_torch_cpu__c10d_functional_all_reduce_(buf0)"),
+    ),
+)
+def test_code_that_makes_other_bits_is_told_by_its_names(code):
+    assert regions._NOT_AGAIN.search(code)
+
+
+def test_other_code_is_called_again():
+    header = "empty_strided_p2p = torch._C._distributed_c10d._SymmetricMemory.empty_strided_p2p"
+    assert not regions._NOT_AGAIN.search(f"{header}\ninput_1 = output_handles[0]\nextern_kernels.mm(input_1, buf0, out=buf1)")

@@ -2,6 +2,7 @@
 gradients and parameters are those of the run without Tidemark, bit for bit. The launcher's arguments are tried on a stand-in
 for Megatron-LM's train()."""
 
+import functools
 import gc
 import importlib
 import json
@@ -13,6 +14,7 @@ import types
 import pytest
 import tidemark
 import torch
+from megatron_modules import plain_training, stand_in, train_step
 from random_plans import random_plan
 
 from models import transformer
@@ -66,36 +68,12 @@ def test_megatron_core_trains_within_budgets_to_the_same_bits(tmp_path):
 # The launcher, on a stand-in for megatron.training.training whose model is none of Megatron-Core's
 
 
-class Wrapped(torch.nn.Module):
-    """As Float16Module and DistributedDataParallel of Megatron."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, *args):
-        return self.module(*args)
-
-
-def _train_step(forward_step_func, data_iterator, model, optimizer, opt_param_scheduler, config):
-    optimizer.zero_grad()
-    loss = forward_step_func(data_iterator, model[0])
-    loss.backward()
-    optimizer.step()
-    return {"lm loss": loss.item()}, 0
-
-
 @pytest.fixture
 def training(monkeypatch):
-    module = types.ModuleType("megatron.training.training")
-
-    def train(forward_step_func, model, optimizer, iterator, steps):
-        return [module.train_step(forward_step_func, iterator, model, optimizer, None, None)[0] for _ in range(steps)]
-
-    module.train, module.train_step = train, _train_step
-    for name in ("megatron", "megatron.training"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    module = plain_training()
+    put = functools.partial(monkeypatch.setitem, sys.modules)
+    put("megatron", types.ModuleType("megatron"))
+    stand_in(module, put)
     return module
 
 
@@ -115,7 +93,7 @@ import sys
 import torch
 from megatron.training import training
 from models import transformer
-from test_megatron import Wrapped
+from megatron_modules import Wrapped
 
 torch.manual_seed(5)
 model, _, loss_fn = transformer()
@@ -131,18 +109,6 @@ print(sys.argv[1:], losses)
 def script(tmp_path):
     (tmp_path / "pretrain.py").write_text(SCRIPT)
     return str(tmp_path / "pretrain.py")
-
-
-@pytest.fixture
-def sessions(monkeypatch):
-    made, begin = [], tidemark.session
-
-    def session(*args, **kwargs):
-        made.append(begin(*args, **kwargs))
-        return made[-1]
-
-    monkeypatch.setattr(tidemark, "session", session)
-    return made
 
 
 def _run(launcher, capsys, *argv):
@@ -164,7 +130,7 @@ def test_a_budget_is_one_argument_and_the_rest_is_the_scripts(launcher, training
     assert out.startswith("['--micro-batch-size', '4']") and out.partition("]")[2] == plain
     (session,) = sessions
     assert session.counters.recomputed > 0 and session.counters.micro_batches == 3
-    assert training.train_step is _train_step and tidemark.running._active is None
+    assert training.train_step is train_step and tidemark.running._active is None
 
 
 def test_the_plan_of_a_budget_is_written_for_the_next_run(launcher, training, script, sessions, tmp_path, capsys, monkeypatch):

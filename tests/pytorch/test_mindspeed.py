@@ -13,6 +13,7 @@ import types
 import pytest
 import tidemark
 import torch
+from megatron_modules import TRAINING, Wrapped, plain_training, stand_in
 from random_plans import random_plan
 
 from models import transformer
@@ -63,7 +64,8 @@ class Job:
         feature_module.register(self.manager)
         assert len(self.manager.FEATURES_LIST) == 1
         parser = argparse.ArgumentParser()
-        parser.add_argument("--swap-attention", action="store_true")
+        for rival in ("--swap-attention", "--memory-fragmentation"):
+            parser.add_argument(rival, action="store_true")
         for feature in self.manager.FEATURES_LIST:
             feature.register_args(parser)
         self.args = parser.parse_args(argv)
@@ -76,18 +78,7 @@ class Job:
         self.patches.apply_patches()
 
     def train(self, model, *args):
-        return self.megatron["megatron.training.training"].train(_forward_step, model, *args)
-
-
-class Wrapped(torch.nn.Module):
-    """As Float16Module and DistributedDataParallel of Megatron."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, *args):
-        return self.module(*args)
+        return self.megatron[TRAINING].train(_forward_step, model, *args)
 
 
 def _forward_step(iterator, model):
@@ -95,37 +86,13 @@ def _forward_step(iterator, model):
     return loss_fn(model(*inputs))
 
 
-def _train(forward_step_func, model, optimizer, iterator, steps):
-    training = sys.modules["megatron.training.training"]
-    return [training.train_step(forward_step_func, iterator, model, optimizer, None, None) for _ in range(steps)]
-
-
-def _train_step(forward_step_func, data_iterator, model, optimizer, opt_param_scheduler, config):
-    loss = forward_step_func(data_iterator, model[0])
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    return loss.item()
-
-
 @pytest.fixture
 def megatron(monkeypatch):
-    modules = {
-        name: types.ModuleType(name)
-        for name in (
-            "mindspeed",
-            "mindspeed.features_manager",
-            "mindspeed.features_manager.feature",
-            "megatron",
-            "megatron.core",
-            "megatron.training",
-            "megatron.training.training",
-        )
-    }
+    names = "mindspeed", "mindspeed.features_manager", "mindspeed.features_manager.feature", "megatron", "megatron.core"
+    modules = {name: types.ModuleType(name) for name in names}
     modules["mindspeed.features_manager.feature"].MindSpeedFeature = Feature
-    modules["megatron.training.training"].train = _train
-    modules["megatron.training.training"].train_step = _train_step
     modules["megatron.core"].parallel_state = types.SimpleNamespace(get_pipeline_model_parallel_rank=lambda: 1)
+    stand_in(plain_training(), modules.__setitem__)
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     return modules
@@ -171,43 +138,44 @@ def _run(job, wrap=lambda model: [Wrapped(Wrapped(model))]):
     return job.train(wrap(model), optimizer, iter([(inputs, loss_fn)] * 3), 3)
 
 
-def _sessions(monkeypatch):
-    made = []
-    begin = tidemark.session
-
-    def session(*args, **kwargs):
-        made.append(begin(*args, **kwargs))
-        return made[-1]
-
-    monkeypatch.setattr(tidemark, "session", session)
-    return made
-
-
-def test_a_job_trains_by_its_plan_with_the_same_losses(feature, megatron, plan_of, monkeypatch):
+def test_a_job_trains_by_its_plan_with_the_same_losses(feature, megatron, plan_of, sessions):
     name = "plan-{rank}-of-stage-{stage}.json"
     path = plan_of(name.format(rank=3, stage=1))
     reference = _run(Job(feature, megatron))
-    made = _sessions(monkeypatch)
     assert _run(Job(feature, megatron, "--tidemark-plan", os.path.join(os.path.dirname(path), name))) == reference
-    (session,) = made
+    (session,) = sessions
     assert session.counters.recomputed > 0 and session.counters.micro_batches == 3 and session.counters.off_plan == 0
 
 
-def test_a_job_trains_within_a_budget_with_the_same_losses(feature, megatron, monkeypatch):
+def test_a_job_trains_within_a_budget_with_the_same_losses(feature, megatron, sessions):
     reference = _run(Job(feature, megatron))
-    made = _sessions(monkeypatch)
     assert _run(Job(feature, megatron, "--tidemark-budget", "90%")) == reference
-    (session,) = made
+    (session,) = sessions
     assert session.counters.micro_batches == 1  # behind the step that makes the optimizer's state, and the recorded one
     job = Job(feature, megatron, "--tidemark-budget", "1MiB")
     with pytest.raises(SystemExit):
         _run(job)
 
 
-def test_a_job_without_a_plan_is_left_alone(feature, megatron, monkeypatch):
-    made = _sessions(monkeypatch)
+@pytest.mark.parametrize("shim, is_used, changes", ((object(), False, 1), (object(), True, 0), (None, False, 0)))
+def test_the_npu_is_served_where_it_can_be(feature, megatron, monkeypatch, shim, is_used, changes):
+    """torch_npu is a stand-in."""
+    changed = []
+    npu = types.SimpleNamespace(
+        is_initialized=lambda: is_used, memory=types.SimpleNamespace(change_current_allocator=changed.append)
+    )
+    monkeypatch.setitem(sys.modules, "torch_npu", types.SimpleNamespace(npu=npu))
+    monkeypatch.setattr(tidemark.library, "npu_shim", lambda: shim)
+    monkeypatch.setattr(tidemark.allocator, "npu", lambda: "Tidemark's")
+    Job(feature, megatron)
+    assert changed == []
+    Job(feature, megatron, "--tidemark-budget", "1GiB")
+    assert changed == ["Tidemark's"] * changes
+
+
+def test_a_job_without_a_plan_is_left_alone(feature, megatron, sessions):
     job = Job(feature, megatron)
-    assert job.patches.patches == [] and len(_run(job)) == 3 and made == []
+    assert job.patches.patches == [] and len(_run(job)) == 3 and sessions == []
 
 
 def _refusal(capsys, body):
@@ -229,7 +197,8 @@ def test_what_is_wrong_is_refused_in_one_line_before_training(feature, megatron,
     assert "none.json" in said("--tidemark-plan", str(tmp_path / "none.json"))
     assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{host}.json")
     assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{.json")
-    assert "--swap-attention" in said("--tidemark-plan", path, "--swap-attention")
+    for rival in ("--swap-attention", "--memory-fragmentation"):
+        assert rival in said("--tidemark-plan", path, rival)
 
 
 def test_a_model_that_the_plan_is_not_for_is_refused(feature, megatron, plan_of, capsys):

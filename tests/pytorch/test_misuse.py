@@ -11,7 +11,7 @@ import pytest
 import tidemark
 import torch
 from random_plans import random_plan, swapped
-from tidemark import engine
+from tidemark import engine, loop_phases, plan_follower
 from torch import nn
 from torch.testing._internal.two_tensor import TwoTensor
 from training import forks_after_capture, same
@@ -179,8 +179,14 @@ def test_what_the_model_keeps_of_a_forward_does_not_keep_the_model():
     assert gone() is None
 
 
-@pytest.mark.parametrize("broken", ["make_steps", "make_engine", "ModuleFrames", "register_optimizer_step_post_hook"])
-def test_a_session_that_cannot_begin_leaves_nothing_behind(broken, monkeypatch):
+@pytest.mark.parametrize(
+    "part, broken",
+    [
+        *((plan_follower, broken) for broken in ("make_steps", "make_engine", "ModuleFrames")),
+        (loop_phases, "register_optimizer_step_post_hook"),
+    ],
+)
+def test_a_session_that_cannot_begin_leaves_nothing_behind(part, broken, monkeypatch):
     model, inputs, loss_fn, plan = planned_transformer()
     limit, backward = tidemark.allocator.statistics().limit_bytes, torch.autograd.backward
 
@@ -188,7 +194,7 @@ def test_a_session_that_cannot_begin_leaves_nothing_behind(broken, monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(tidemark.running, broken, fail)
+        patch.setattr(part, broken, fail)
         plan.budget_bytes = 2**34
         with pytest.raises(ZeroDivisionError), tidemark.session(plan, model):
             pass

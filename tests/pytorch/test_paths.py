@@ -7,6 +7,7 @@ import tidemark
 import torch
 from random_plans import random_plan
 from tidemark.graph import HostLink
+from tidemark.plan_follower import PlanFollower
 from torch import nn
 from torch.nn import functional as F
 from training import same
@@ -93,15 +94,15 @@ def test_a_path_that_is_known_is_followed_without_another_recording():
     plan = planned()
     batches = [batch(n // 5 % 2 == 1) for n in range(24)]
     recorded = []
-    begin = tidemark.running.Session._begin_recording
+    begin = PlanFollower._begin_recording
 
-    def counted(session):
+    def counted(follower):
         recorded.append(1)
-        begin(session)
+        begin(follower)
 
     plain, parameters, _ = train(batches)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tidemark.running.Session, "_begin_recording", counted)
+        patch.setattr(PlanFollower, "_begin_recording", counted)
         seen, trained, session = train(batches, plan, wait)
     assert same(seen, plain) and same(trained, parameters)
     assert session.paths >= 3

@@ -208,8 +208,9 @@ def test_what_was_built_for_another_pytorch_is_refused_with_what_would_do():
     check_torch(torch.__version__, torch.compiled_with_cxx11_abi(), tidemark.library.torch_built_for())
 
 
-def test_pip_and_cmake_are_told_the_same_pytorch():
+def test_pip_and_cmake_are_told_the_same_pytorch(monkeypatch):
     """Of the building Python: CMake asks the file by its path, pip through pyproject.toml."""
+    monkeypatch.setenv("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # is set for the building process
     place = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "pytorch"
     said = subprocess.run([sys.executable, place / "building_torch.py"], capture_output=True, text=True, check=True)
     folder = str(pathlib.Path(torch.__file__).parent)
@@ -236,6 +237,20 @@ def test_a_build_without_a_right_pytorch_is_refused_in_one_line(tmp_path, stub, 
     refused = subprocess.run([sys.executable, place], capture_output=True, text=True, env=environment)
     assert refused.returncode == 1 and refused.stdout == ""
     assert said in refused.stderr and refused.stderr.count("\n") == 1
+
+
+def test_a_broken_back_end_does_not_stop_a_build(tmp_path):
+    """As torch_npu is without CANN's libraries: PyTorch loads it as it is imported, and fails with it."""
+    (tmp_path / "broken_backend.py").write_text("raise ImportError('libhccl.so')")
+    (tmp_path / "broken-1.dist-info").mkdir()
+    (tmp_path / "broken-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
+    (tmp_path / "broken-1.dist-info" / "entry_points.txt").write_text("[torch.backends]\nbroken = broken_backend:load\n")
+    place = pathlib.Path(__file__).resolve().parents[2] / "integrations" / "pytorch" / "building_torch.py"
+    environment = {name: value for name, value in os.environ.items() if name != "TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    environment["PYTHONPATH"] = str(tmp_path)
+    assert subprocess.run([sys.executable, "-c", "import torch"], capture_output=True, env=environment).returncode == 1
+    said = subprocess.run([sys.executable, place], capture_output=True, text=True, env=environment, check=True)
+    assert torch.__version__ in said.stdout
 
 
 def test_a_plan_that_keeps_everything_allocates_nothing_of_its_own():

@@ -13,7 +13,7 @@ import pytest
 import tidemark
 import torch
 from test_loads import LINK, quick_plan
-from tidemark import allocator, plan_changes, replanning, running
+from tidemark import allocator, plan_changes, replanning, step_loads
 from tidemark.load_history import LoadStep
 from training import forks_after_capture
 
@@ -149,7 +149,7 @@ def test_the_plan_that_was_made_again_is_one_like_others(roomy_plan, tmp_path):
 
 @pytest.mark.parametrize("holds_loss", [True, False])
 def test_nothing_changes_by_a_bit_where_nothing_runs_in_chunks(plain_plan, holds_loss, monkeypatch):
-    monkeypatch.setattr(running, "LoadStep", lambda told, *_: LoadStep(told, 1))  # as if it had spilled
+    monkeypatch.setattr(step_loads, "LoadStep", lambda told, *_: LoadStep(told, 1))  # as if it had spilled
     losses, parameters = unplanned(dropless.PlainExperts)
     driven = Driven(dropless.PlainExperts, holds_loss)
     with silent():

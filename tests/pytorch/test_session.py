@@ -152,7 +152,7 @@ def test_a_forward_without_backward_is_none_of_the_steps(at, kept):
                             del thrown_away
                     loss = loss_fn(model(*inputs))
                     if session is not None:
-                        numbers.append(session._frames.micro_batch)
+                        numbers.append(session._follower.frames.micro_batch)
                     loss.backward()
         return [p.grad.clone() for p in model.parameters()], numbers
 

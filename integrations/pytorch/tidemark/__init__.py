@@ -39,12 +39,13 @@ from .fitting import fit
 from .graph import Graph, HostLink
 from .layer_names import layer_names
 from .memory_report import Report
+from .micro_batches import micro_batch
 from .part_states import PartStates
 from .picturing import Picture, picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .recording import record
-from .running import micro_batch, report, session
+from .running import report, session
 from .step_levels import MeasuredStep, measured_step
 
 __all__ = [

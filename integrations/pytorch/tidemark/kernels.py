@@ -1,6 +1,7 @@
 """What is known of a kernel from its schema and name: does it mutate, view, draw random numbers."""
 
 import functools
+import re
 
 import torch
 
@@ -24,7 +25,8 @@ _IN_ANY_ORDER = (
 )
 # Say in their tags whether they draw random numbers. Operators of others need not know of tags.
 _TAGGED_NAMESPACES = ("aten", "prims", "prim", "profiler")
-_COLLECTIVE_NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
+_FUNCTIONAL_COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
+_COLLECTIVE_NAMESPACES = ("c10d", *_FUNCTIONAL_COLLECTIVES)
 _ONLY_READING = ("c10d::send", "c10d::barrier", "c10d::monitored_barrier_")
 _DATA_DEPENDENT = ("aten::equal", "aten::is_nonzero")
 
@@ -147,6 +149,14 @@ def adds_in_any_order(func, device):
     if device == "cpu" or torch.are_deterministic_algorithms_enabled() or func.namespace != "aten":
         return False
     return func._schema.name.removeprefix("aten::").strip("_") in _IN_ANY_ORDER
+
+
+def once_in_code():
+    """A regular expression of what in code that a compiler made says that it must not be recomputed: operators that have
+    a state of their own or add up in any order on some device, and collectives."""
+    stateful = [name.removeprefix("aten::") for name in (*_NEVER_AGAIN, *_OWN_GENERATOR)]
+    names = "|".join(map(re.escape, (*stateful, *_IN_ANY_ORDER, *_FUNCTIONAL_COLLECTIVES)))
+    return rf"(?<![A-Za-z])({names})(?![A-Za-z])"
 
 
 @functools.cache

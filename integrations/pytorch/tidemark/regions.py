@@ -15,11 +15,12 @@ import weakref
 
 import torch
 
+from . import kernels
 from .errors import TidemarkError
 from .torch_internals import below_autograd, below_modes_of_compilers, top_mode, unseen_by_modes
 
-# In the code that inductor writes: kernels of others with sums in any order, its own sums of that kind, and collectives.
-_NOT_AGAIN = re.compile(r"atomic_add|_c10d_functional|(index_|scatter_)(add|put|reduce)|\bput\b|cumsum|histc|bincount|_cudnn_rnn")
+# In the code that inductor writes: its own sums in any order, and kernels of others that are not recomputed.
+_NOT_AGAIN = re.compile(f"atomic_add|{kernels.once_in_code()}")
 
 _library = torch.library.Library("tidemark", "FRAGMENT")
 _regions = {}  # by id of the graph

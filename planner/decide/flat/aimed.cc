@@ -26,12 +26,12 @@ constexpr unsigned kRounds = 4;                   // each with twice the work of
 constexpr int kPatience = 2;                      // rounds without gain
 constexpr double kGain = 1e-3;                    // of the cost, that counts
 constexpr std::int64_t kPassWork = 3000;          // per op, of a pass, at most
-constexpr double kSeedShare = 0.05;               // of the work, per rerun of seeds: see seed_reruns
-constexpr unsigned kFoldedRounds = 3;             // behind which decisions of layers are replicated
+constexpr double kSeedShare = 0.05;               // of the work, on recomputations of seeds: see checkpoint_seeds
+constexpr unsigned kFoldedRounds = 3;             // after each, decisions of layers are replicated
 constexpr std::int32_t kMostSources = 24, kFewSources = 8;  // layers; of one budget, and of several that share the work
 constexpr double kFoldShare = 0.1;                          // of the work, of each
 constexpr std::int32_t kMostRepriced = 20'000;              // ops, up to which whole schedules are made over and over
-constexpr double kStartShare = 0.1;                         // of the progress told
+constexpr double kStartShare = 0.1;                         // of the progress, once starts are there
 constexpr std::uint64_t kSeed = 1;
 
 class AimedSearch {
@@ -131,7 +131,7 @@ class AimedSearch {
     tell(std::min(1.0, kStartShare + (1 - kStartShare) * 2 * share));
   }
 
-  /// By how willingly each storage goes in passes, on from where the round before ended.
+  /// Anneals the weights by which eviction passes choose storages, on from where the round before ended.
   void search_passes(std::int64_t units, std::uint64_t seed, Archive& found) {
     if (stopped()) return;
     std::vector<const Attempt*> starts;
@@ -139,8 +139,8 @@ class AimedSearch {
     attempt_ = search_ways(p_, aim_.budgets.front(), starts, units, seed, limits_.should_stop, found);
   }
 
-  /// What the best does in a layer, done in all of them, or in those before it or behind: where that is cheaper, the
-  /// next round goes on from there and looks for the exceptions.
+  /// Makes the best schedule's decisions in a layer in all of them, or in those before it or behind: where that is
+  /// cheaper, the next round goes on from there and looks for the exceptions.
   void replicate_layers(unsigned round) {
     if (repeats_.layers() < 2 || is_done()) return;
     const Bytes budget = aim_.budgets.front();

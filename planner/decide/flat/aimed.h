@@ -1,11 +1,12 @@
 #pragma once
 // Schedules for one budget, or a few, of a step of more than a few ops: all work goes to that budget, where a search
-// for all of them (search.h) has eighty to serve. Starts first, from the decision core, from passes at the budget and a
-// little below, and from cuts; then rounds of annealing from the best known, several at once and each from a seed of
-// its own, until a round gains nothing, the bound is met or the work is done. Deterministic: bounded by counted work.
+// for all of them (search.h) has eighty to serve. Starts first, from the decision core, from eviction passes at the
+// budget and a little below, and from cuts; then rounds of annealing from the best known, several at once and each from
+// a seed of its own, until two rounds in a row gain less than a thousandth, the bound is met or four rounds are over,
+// which is when the work is done. Deterministic: bounded by counted work.
 //
-// What it finds for a lower budget may be cheaper than what it finds for a higher one: who compares budgets asks a
-// search for all of them.
+// What it finds for a lower budget may be cheaper than what it finds for a higher one: budgets compare by a search for
+// all of them.
 
 #include <cstdint>
 #include <vector>
@@ -18,11 +19,11 @@ namespace tidemark::decide::flat {
 
 struct Aim {
   std::vector<Bytes> budgets;    ///< descending, at least one; the work is shared among them
-  std::int64_t enough_cost = 0;  ///< what adds no more within the first is good enough
+  std::int64_t enough_cost = 0;  ///< a schedule within the first that adds no more is good enough
   double work = 0;               ///< entries of profiles looked at, about; > 0
 };
 
-/// Adds what it finds to the archive, which also says where to set out from.
+/// Adds the schedules it finds to the archive, from whose best it starts.
 void search_within(const Problem& problem, const Aim& aim, const SearchLimits& limits, Archive& archive);
 
 }  // namespace tidemark::decide::flat

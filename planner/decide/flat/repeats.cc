@@ -80,7 +80,8 @@ void Repeats::find_stretches(const std::vector<std::uint64_t>& labels) {
   }
 }
 
-/// The stretch that can run again counts the layers; a repeat of another belongs to the layer of which it reads most.
+/// The stretch with most ops that may be recomputed counts the layers; a repeat of another belongs to the layer of
+/// which it reads most.
 void Repeats::number_layers() {
   const auto reruns = [&](const Stretch& s) {
     std::int32_t count = 0;

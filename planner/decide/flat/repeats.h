@@ -1,7 +1,8 @@
 #pragma once
-// Repeats of a list: stretches of ops that are alike, one after the other, such as the layers of a model and of its way
-// back. Found by what ops are to a search (cost, bytes, what they may do), by no name. What a schedule does in one
-// layer can so be done in another (Repeats::replicate), where the search then only looks for what differs.
+// Repeats in a captured graph: stretches of ops that are alike, one after the other, such as the layers of a model's
+// forward and of its backward. Found by what ops are to a search (cost, bytes, what they may do), by no name. So a
+// schedule's decisions in one layer can be made in another (Repeats::replicate), and the search only looks for what
+// differs.
 
 #include <cstdint>
 #include <vector>
@@ -16,13 +17,13 @@ class Repeats {
   /// The problem must outlive this. O(ops * longest layer looked for).
   explicit Repeats(const Problem& problem);
 
-  /// How many layers there are, counted by the stretch with most ops that may run again; below 2: nothing repeats.
+  /// How many layers there are, counted by the stretch with most ops that may be recomputed; below 2: nothing repeats.
   [[nodiscard]] std::int32_t layers() const { return layers_; }
   /// Of what an op makes; -1: it is in no stretch.
   [[nodiscard]] std::int32_t layer_of(std::int32_t op) const { return place_[static_cast<std::size_t>(op)].layer; }
 
   /// Makes the state the schedule with the decisions of layer `from` in layers [first, last] in place of their own, as
-  /// far as there is a place for them. Runs that serve nothing then are left out.
+  /// far as there is a place for them. Recomputations that serve nothing then are left out.
   void replicate(const Solution& solution, std::int32_t from, std::int32_t first, std::int32_t last,
                  State& state) const;
 

@@ -16,14 +16,14 @@ import conftest  # noqa: F401  one thread of PyTorch, and Tidemark's allocator
 # ruff: isort: split
 import tidemark
 import torch
-from jobs import JOBS, PROCESSES, RUNS, Run, link
+from jobs import JOBS, PROCESSES, RUNS, link
 from tidemark import InfeasibleError, TidemarkError
 
 FIRST, STEPS = 2, 6  # the step that is recorded, behind the optimizer's first; steps in all
 
 
-class Refused(Exception):
-    """The engine itself, or Tidemark, does not do this: said in one line."""
+class EngineError(Exception):
+    """The engine does not do this without Tidemark either."""
 
 
 def main():
@@ -37,8 +37,12 @@ def main():
         dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
     try:
         found = tried(engine, task, mode, int(percent), rank, world)
-    except Refused as error:
-        found = {"refused": str(error)}
+    except EngineError as error:
+        found = {"failed": str(error)}
+    except TidemarkError as error:
+        if "\n" in str(error):
+            raise
+        found = {"refused": f"Tidemark: {error}"}
     print("\n" + json.dumps(found))
     if engine in PROCESSES:
         dist.destroy_process_group()
@@ -61,7 +65,7 @@ def _unplanned(train):
     try:
         return train()
     except Exception as error:  # noqa: BLE001  whatever it is, it is the engine's
-        raise Refused(f"the engine: {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
+        raise EngineError(f"the engine: {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
 
 
 def _run(kind, task, mode, percent, rank, world):
@@ -82,7 +86,7 @@ def _smallest(percent, train):
         return *train(f"{percent}%"), percent
     except InfeasibleError as error:
         if not error.smallest_bytes:
-            raise Refused(f"Tidemark: {error}") from error
+            raise
         budget = error.smallest_bytes
     gc.collect()
     return *train(budget), None
