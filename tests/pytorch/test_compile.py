@@ -103,8 +103,8 @@ def test_what_layers_save_is_planned_and_nothing_is_compiled_anew(x, link):
     model = built(Model)
     graph = captured(model, x, link)
     assert graph.compiled == ["layers.0", "layers.1"]
-    assert [op.phase for op in regions_of(graph)] == ["forward"] * 2 + ["backward"] * 2
-    assert all(op.transient_bytes > 0 for op in regions_of(graph) if op.phase == "backward")
+    phases = [op.phase for op in regions_of(graph)]
+    assert phases[:2] == ["forward"] * 2 and set(phases[2:]) == {"backward"}
     before = compilations()
     with_plan = tidemark.session(random_plan(graph, 0, share=1.0, link=link), model)
     assert same(trained(model, x, with_plan), plain)
@@ -124,6 +124,7 @@ def test_the_peak_is_within_the_budget(x):
     trained(model, x, session, steps=3)
     report = session.report()
     assert session.counters.swapped > 0 and report.measured_peak_bytes < plan.keep_all_peak_bytes
+    assert 0.97 <= report.measured_peak_bytes / plan.peak_bytes <= 1.03
     assert report.measured_reserved_bytes <= report.budget_bytes
 
 
@@ -183,7 +184,7 @@ def test_a_step_of_a_loop_is_recorded_compiled(x):
     with tidemark.record(model) as recording:
         loss_of(model(x)).backward()
     graph = recording.graph()
-    assert graph.compiled == ["layers.0", "layers.1"] and len(regions_of(graph)) == 4
+    assert graph.compiled == ["layers.0", "layers.1"] and len(regions_of(graph)) > 4
 
 
 def scaled(out):

@@ -184,17 +184,11 @@ def requests_of(events, outputs, device):
     returned = {}
     for i, address in enumerate(outputs):
         returned.setdefault(address, i)
-    freed_at, lives = {}, []  # of the latest block at an address; (begin, end, address, bytes)
-    for i, (address, bytes_) in reversed(list(enumerate(events))):
-        if bytes_ == 0:
-            freed_at[address] = i
-        else:
-            lives.append((i, freed_at.pop(address, None), address, bytes_))
     requests, placed, room = [], [], 0
-    for begin, end, address, bytes_ in reversed(lives):
+    for begin, end, address, bytes_ in lives_of(events):
         if end is not None:
             taken = block_bytes(bytes_, device)
-            offset = _lowest(placed, begin, taken)
+            offset = lowest_offset(placed, begin, taken)
             placed.append((offset, offset + taken, end))
             room = max(room, offset + taken)
             requests.append(KernelRequest(None, bytes_, offset))
@@ -203,8 +197,19 @@ def requests_of(events, outputs, device):
     return requests, room
 
 
-def _lowest(placed, begin, taken):
-    """Lowest offset of so many bytes that no workspace which is in use at `begin` has."""
+def lives_of(events):
+    """(begin, end, address, bytes) of what was asked for, in order, by rows of `events`; end None: it was not released."""
+    freed_at, lives = {}, []  # of the latest block at an address
+    for i, (address, bytes_) in reversed(list(enumerate(events))):
+        if bytes_ == 0:
+            freed_at[address] = i
+        else:
+            lives.append((i, freed_at.pop(address, None), address, bytes_))
+    return lives[::-1]
+
+
+def lowest_offset(placed, begin, taken):
+    """Lowest offset of so many bytes that no workspace which is in use at `begin` has. `placed`: (low, high, end)."""
     offset = 0
     for low, high, end in sorted(placed):
         if end > begin and low < offset + taken and offset < high:

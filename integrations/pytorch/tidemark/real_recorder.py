@@ -7,18 +7,21 @@ the allocator's, and its limit.
 Thread rule: that of StepRecorder.
 """
 
+import dataclasses
 import weakref
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from . import allocator, kernels, measure
+from .call_parts import parts_of_call
 from .cost import cost_ns
 from .geometry import Geometry
 from .host_copy import HostCopy
+from .step_log import SeenCall
 from .step_recorder import StepRecorder, made_by
-from .torch_internals import FakeTensor, is_faked
 from .tensor_parts import is_wrapper_type
+from .torch_internals import FakeTensor, is_faked, unseen_by_modes
 
 
 class RealRecorder(StepRecorder):
@@ -41,7 +44,7 @@ class RealRecorder(StepRecorder):
         self._copies = weakref.WeakValueDictionary()  # (storage, changes): HostCopy
         self._back = {}  # storage: StorageWeakRef of what came back
         self._fastest = {}
-        self._keys = []  # of each call
+        self._keys = {}  # by number of the call
 
     def __enter__(self):
         self._resize = torch.UntypedStorage.resize_
@@ -81,15 +84,71 @@ class RealRecorder(StepRecorder):
             took = self._clock.end()
         outputs = [_address(part) for part in made_by(out)]
         call.requests, call.transient_bytes = measure.requests_of(events, outputs, torch.device(self._device).type)
-        call.cost = took if self._rates is None else cost_ns(func, args, kwargs, out, self._rates)
-        self._keys.append(key)
-        self._fastest[key] = min(call.cost, self._fastest.get(key, call.cost))
+        cost = took if self._rates is None else cost_ns(func, args, kwargs, out, self._rates)
+        self._note_cost(call, len(self.log.calls), key, cost)
         return out
+
+    def _note_cost(self, call, number, key, cost):
+        call.cost = cost
+        self._keys[number] = key
+        self._fastest[key] = min(cost, self._fastest.get(key, cost))
 
     def settle_costs(self):
         """When the step is over: equal calls cost what the fastest of them took."""
-        for call, key in zip(self.log.calls, self._keys, strict=False):  # calls on fakes may follow
-            call.cost = max(self._fastest[key], 1)
+        for number, key in self._keys.items():
+            self.log.calls[number].cost = max(self._fastest[key], 1)
+
+    # A call in backward that lets go of its arguments as it goes
+
+    def begin_emptying(self, func, args):
+        """What run_emptying() is to be given; it holds no tensor. None: the call is not seen."""
+        if self.is_paused or self.is_without_memory(args, {}):
+            return None
+        self.changed_views.settle()
+        self.log.bury()
+        self._tell_of_changes(func, args, {})
+        call = self._begun(func, args, {})
+        call.writes = list(dict.fromkeys(self.log.id_of(t) for t in kernels.mutated(func, args, {})))
+        call.in_place = bool(call.writes)
+        held = {_address(t): self.log.id_of(t) for t in kernels.tensors(args)}
+        return Emptying(call, repr(measure.describe(func, args, {})), held)
+
+    def run_emptying(self, begun, run):
+        """Makes the call, which is seen as several: one to each time that it lets go and asks for memory again."""
+        if begun is None:
+            with unseen_by_modes():
+                return run()
+        with allocator.log(self._device) as events, unseen_by_modes():
+            self._clock.begin()
+            out = run()
+            took = self._clock.end()
+        made = made_by(out)
+        parts = parts_of_call(events, [_address(t) for t in made], begun.held, torch.device(self._device).type)
+        self._add_parts(begun, parts, made, took)
+        return out
+
+    def _add_parts(self, begun, parts, made, took):
+        first = len(self.log.calls)
+        kept_until = {number: part for part, one in enumerate(parts) for number in one.lets_go}
+        requested = {i for part in parts for i in part.returned}
+        for n, part in enumerate(parts):
+            call = dataclasses.replace(begun.call, reads=[s for s in begun.call.reads if kept_until.get(s, n) >= n])
+            returned = list(part.returned)
+            if n == len(parts) - 1:
+                returned += [i for i in range(len(made)) if i not in requested]
+            outputs = self._outputs(call, [made[i] for i in returned])
+            name = f"{call.func._overloadpacket.__name__}.{first + n}"
+            crossing = [self.log.add_unseen(name, bytes_) for bytes_, _ in part.crossing]
+            call.outputs = (*outputs, *crossing)
+            writes = call.writes if n == 0 else []
+            call.writes = [*writes, *(o for o in call.outputs if o is not None)]
+            call.requests, call.transient_bytes = part.requests, part.room
+            self._note_cost(call, first + n, (begun.key, n), took // len(parts))
+            self.log.calls.append(call)
+            for number, (_, last) in zip(crossing, part.crossing, strict=True):
+                self.log.storages[number].died = first + last
+        for number, part in kept_until.items():
+            self.log.let_go(number, first + part)
 
     def _tell_of_changes(self, func, args, kwargs):
         changed = kernels.mutated(func, args, kwargs) + kernels.changed_statistics(func, args)
@@ -135,6 +194,13 @@ class RealRecorder(StepRecorder):
 
 def _address(tensor):
     return None if isinstance(tensor, FakeTensor) else tensor.untyped_storage().data_ptr()
+
+
+@dataclasses.dataclass(frozen=True)
+class Emptying:
+    call: SeenCall  # as a whole
+    key: str  # of its cost
+    held: dict  # address: number of a storage that it is given
 
 
 class Kept:

@@ -17,7 +17,7 @@ import torch
 
 from . import kernels
 from .errors import TidemarkError
-from .torch_internals import below_autograd, below_modes_of_compilers, top_mode, unseen_by_modes
+from .torch_internals import below_autograd, below_modes_of_compilers, in_backward, top_mode, unseen_by_modes
 
 # In the code that inductor writes: its own sums in any order, and kernels of others that are not recomputed.
 _NOT_AGAIN = re.compile(f"atomic_add|{kernels.once_in_code()}")
@@ -45,13 +45,17 @@ def call(graph, run, inputs):
 
 
 def _called(graph, run, inputs):
-    if not getattr(top_mode(), "sees_regions", False):
+    mode = top_mode()
+    if not getattr(mode, "sees_regions", False):
         return run(graph, inputs)
     device = next((value.device for value in inputs if isinstance(value, torch.Tensor)), None)
     if device is None or _is_replayed(graph):
         with unseen_by_modes():
             return run(graph, inputs)
-    return _region_of(graph, run)(inputs, device)
+    region = _region_of(graph, run)
+    if in_backward():
+        return region.run_emptying(mode, inputs, device)
+    return region(inputs, device)
 
 
 def _is_replayed(graph):
@@ -81,6 +85,23 @@ class _Region:
         _by_number[self._number] = self
 
     def __call__(self, inputs, device):
+        operator, arguments = self._call_of(inputs, device)
+        gradients = torch.is_grad_enabled() or self._has_gradients  # else it is taken for an evaluation
+        _handed.inputs = inputs
+        try:
+            with below_autograd(), torch.set_grad_enabled(gradients):
+                operator(*arguments)
+            return _handed.outputs
+        finally:
+            _handed.inputs = _handed.outputs = None
+
+    def run_emptying(self, mode, inputs, device):
+        """As a call, but nobody holds what compiled code lets go of as it goes: arguments of an operator would."""
+        begun = mode.begin_emptying(*self._call_of(inputs, device))
+        return mode.run_emptying(begun, lambda: self.run(inputs))
+
+    def _call_of(self, inputs, device):
+        """The operator, and its arguments."""
         kinds, read, changed, numbers = [], [], [], []
         is_once = self._is_once
         for i, value in enumerate(inputs):
@@ -93,14 +114,7 @@ class _Region:
             else:
                 is_once = True
         operator = _operator(is_once, len(kinds), self._outputs)
-        gradients = torch.is_grad_enabled() or self._has_gradients  # else it is taken for an evaluation
-        _handed.inputs = inputs
-        try:
-            with below_autograd(), torch.set_grad_enabled(gradients):
-                operator(self._number, device, kinds, numbers, read, changed)
-            return _handed.outputs
-        finally:
-            _handed.inputs = _handed.outputs = None
+        return operator, (self._number, device, kinds, numbers, read, changed)
 
     def run(self, inputs):
         with torch.no_grad():

@@ -23,6 +23,7 @@ class SeenStorage:
     ref: StorageWeakRef | None = None
     is_by_resizing: bool = False  # made outside of kernels
     was_resized: bool = False  # outside of kernels: what it held is gone, whoever had saved it
+    let_go: list = dataclasses.field(default_factory=list)  # calls behind which a call of several parts holds it no more
 
 
 @dataclasses.dataclass
@@ -150,6 +151,20 @@ class StepLog:
             else:
                 alive.append(s)
         self._live = alive
+
+    def add_unseen(self, name, bytes_):
+        """What the next call makes for later ones, and nobody sees as a tensor. Returns its number."""
+        self.storages.append(SeenStorage(name, bytes_, "temporary", "", len(self.calls)))
+        self.storages[-1].ref = StorageWeakRef(torch.UntypedStorage(0))
+        return len(self.storages) - 1
+
+    def let_go(self, number, call):
+        """Whoever runs this call holds the storage no more behind it."""
+        seen = self.storages[number]
+        seen.let_go.append(call)
+        if seen.ref.expired() and (number in self._live or seen.died is None):
+            seen.died = call
+            self._live = [s for s in self._live if s != number]
 
     def mark_role(self, tensor, role, name):
         for part in parts_of(tensor):

@@ -5,6 +5,7 @@ Where versions differ, what there is is chosen when this is imported; all below 
 """
 
 import contextlib
+import functools
 import sys
 import threading
 
@@ -173,6 +174,7 @@ def compiled_calls(seen):
         return
     from torch._dynamo.convert_frame import CatchErrorsWrapper
 
+    _skip_our_code()
     thread, graphs = threading.get_ident(), _CompiledGraphs(seen)
     set_frame, compile_frame = dynamo._maybe_set_eval_frame, CatchErrorsWrapper.__call__
 
@@ -196,6 +198,14 @@ def compiled_calls(seen):
     finally:
         dynamo._maybe_set_eval_frame, CatchErrorsWrapper.__call__ = set_frame, compile_frame
         graphs.leave()
+
+
+@functools.cache
+def _skip_our_code():
+    """Where compiled code has a break, the compiler looks at every frame of Python below: hooks and recorders of ours too."""
+    from torch._dynamo import trace_rules
+
+    trace_rules.add(__package__)
 
 
 class _CompiledGraphs:

@@ -4,8 +4,8 @@ Kernels called under it go straight to the engine (csrc/kernel_watch.h). PyTorch
 modes off their stack to print a tensor or to compile, and puts them back: what it handles is this object.
 """
 
-from .torch_internals import TorchDispatchMode
 from .tensor_parts import is_wrapper_type
+from .torch_internals import TorchDispatchMode, unseen_by_modes
 
 
 class WatchMode(TorchDispatchMode):
@@ -19,3 +19,12 @@ class WatchMode(TorchDispatchMode):
         if any(is_wrapper_type(t) for t in types):
             return NotImplemented  # its own kernels are seen
         return func(*args, **(kwargs or {}))
+
+    # RealRecorder's: backward, which sessions do not look at
+
+    def begin_emptying(self, func, args):
+        return None
+
+    def run_emptying(self, _, run):
+        with unseen_by_modes():
+            return run()

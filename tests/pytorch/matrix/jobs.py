@@ -16,7 +16,7 @@ _ROUTED = ("mixtral", "qwen2_moe", "deepseek")
 
 def digest(tensor):
     whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
-    return hashlib.sha1(whole.detach().contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
+    return hashlib.sha1(whole.detach().reshape(-1).view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
 def optimizer_of(mode, parameters):
@@ -249,7 +249,22 @@ class Run:
         self.parts = 2 if mode == "accumulation" else 1
 
     def batches(self):
-        return [self.task.batch(n) for n in range(self.STEPS * self.parts)]
+        return Batches(self.task, self.STEPS * self.parts)
+
+
+class Batches(torch.utils.data.Dataset):
+    """Made as they are asked for: on a CPU a set of data would be memory of the device."""
+
+    def __init__(self, task, count):
+        self._task, self._count = task, count
+
+    def __len__(self):
+        return self._count
+
+    def __getitem__(self, number):
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        return self._task.batch(number)
 
 
 class TrainerRun(Run):
@@ -285,6 +300,8 @@ class TrainerRun(Run):
 
 class WithLoss(nn.Module):
     """As the models of transformers are: the labels come along, and the loss is among the outputs."""
+
+    accepts_loss_kwargs = False  # Trainer's, which not all of the models take
 
     def __init__(self, task):
         super().__init__()

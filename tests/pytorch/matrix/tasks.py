@@ -271,13 +271,15 @@ class First(nn.Module):
 
 
 class FirstOf(nn.Module):
-    """LSTMs, and layers of older transformers, return a tuple. Pipelines send what is contiguous."""
+    """LSTMs, and layers of older transformers, return a tuple. Pipelines send what is contiguous, gradients too."""
 
     def __init__(self, layer):
         super().__init__()
         self.layer = layer
 
     def forward(self, x):
+        if x.requires_grad:
+            x.register_hook(torch.Tensor.contiguous)
         out = self.layer(x)
         return out[0].contiguous() if isinstance(out, tuple) else out
 

@@ -1,0 +1,78 @@
+"""A call that lets go of its arguments as it goes, as parts: behind each, memory that the call held is free for what it asks
+for next.
+"""
+
+import dataclasses
+
+from .measure import KernelRequest, lives_of, lowest_offset
+from .sizes import block_bytes
+
+
+@dataclasses.dataclass
+class CallPart:
+    """`requests`: a KernelRequest's `output` counts `returned` and then `crossing`."""
+
+    returned: list = dataclasses.field(default_factory=list)  # rows of the call's outputs that are asked for here
+    crossing: list = dataclasses.field(default_factory=list)  # (bytes, last part) of what is there for later parts
+    requests: list = dataclasses.field(default_factory=list)
+    room: int = 0  # bytes that workspaces take
+    lets_go: list = dataclasses.field(default_factory=list)  # what it holds no more behind it
+
+
+def parts_of_call(events, outputs, held, device):
+    """`events`: of allocator.log(); `outputs`: addresses of the storages of the tensors returned; `held`: by address, what
+    the call is given; `device`: its type. At least one part."""
+    part_at, let_go = _divide(events, held)
+    parts = [CallPart() for _ in range(part_at[-1] + 1 if part_at else 1)]
+    for number, part in let_go.items():
+        parts[part].lets_go.append(number)
+    rows = {}
+    for i, address in enumerate(outputs):
+        rows.setdefault(address, i)
+    asked = [[] for _ in parts]  # (life, row of an output, last part)
+    for life in lives_of(events):
+        begin, end, address, _ = life
+        if end is not None:
+            asked[part_at[begin]].append((life, None, part_at[end]))
+        elif address in rows:
+            asked[part_at[begin]].append((life, rows[address], None))
+    for n, part in enumerate(parts):
+        _fill(part, n, asked[n], device)
+    return parts
+
+
+def _divide(events, held):
+    """The part of every event, and the last part that holds each of what was let go."""
+    part_at, let_go, made, is_let_go = [], {}, set(), False
+    part = 0
+    for address, bytes_ in events:
+        if bytes_ > 0:
+            part += is_let_go
+            is_let_go = False
+            made.add(address)
+        elif address in made:
+            made.discard(address)
+        elif address in held:
+            let_go[held[address]] = part
+            is_let_go = True
+        part_at.append(part)
+    return part_at, let_go
+
+
+def _fill(part, number, asked, device):
+    part.returned = [row for _, row, _ in asked if row is not None]
+    part.crossing = [(life[3], last) for life, row, last in asked if row is None and last > number]
+    returned, crossing, placed = 0, len(part.returned), []
+    for (begin, end, _, bytes_), row, last in asked:
+        if row is not None:
+            part.requests.append(KernelRequest(returned, bytes_))
+            returned += 1
+        elif last > number:
+            part.requests.append(KernelRequest(crossing, bytes_))
+            crossing += 1
+        else:
+            taken = block_bytes(bytes_, device)
+            offset = lowest_offset(placed, begin, taken)
+            placed.append((offset, offset + taken, end))
+            part.room = max(part.room, offset + taken)
+            part.requests.append(KernelRequest(None, bytes_, offset))
