@@ -64,7 +64,7 @@ PackAnswer pack_above(const PackProblem& problem, std::vector<std::size_t> lasti
   PackProblem piled = problem;
   piled.fixed_offset = pile_up(problem, std::move(lasting));
   PackAnswer above = pack_to_fit(piled, room_bytes, work);
-  if (above.packing.height_bytes > enough_bytes(load, room_bytes)) {
+  if (above.packing.height_bytes > std::min(enough_bytes(load, room_bytes), room_bytes)) {
     PackAnswer anywhere = pack_to_fit(problem, room_bytes, work);
     if (anywhere.packing.height_bytes < above.packing.height_bytes) return anywhere;
   }

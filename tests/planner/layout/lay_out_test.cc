@@ -78,6 +78,9 @@ TEST(LayOut, PilesUpWhatTheStepLeavesBehindWhereThatCostsNoHeight) {
     EXPECT_EQ(layout.device_load_bytes, lowest.device_load_bytes);
     const Bytes enough = layout.device_load_bytes + layout.device_load_bytes / 64;
     EXPECT_LE(layout.arenas[0].height_bytes, std::max(enough, lowest.arenas[0].height_bytes));
+    const Bytes room = lowest.arenas[0].height_bytes;
+    EXPECT_EQ(lay_out(schedule, room, 1 << 20, kAlignment).arenas[0].height_bytes <= room,
+              lay_out(without, room, 1 << 20, kAlignment).arenas[0].height_bytes <= room);
     piled += is_piled_up(schedule, layout) ? 1 : 0;
   }
   EXPECT_GT(piled, kSteps / 4);
