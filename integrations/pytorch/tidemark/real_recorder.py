@@ -42,6 +42,7 @@ class RealRecorder(StepRecorder):
         self._back = {}  # storage: StorageWeakRef of what came back
         self._fastest = {}
         self._keys = []  # of each call
+        self._stream = self._current_stream()
 
     def __enter__(self):
         self._resize = torch.UntypedStorage.resize_
@@ -57,8 +58,15 @@ class RealRecorder(StepRecorder):
         before = storage.nbytes()
         self._resize(storage, size)
         if not self.is_paused and before != storage.nbytes():
-            self.log.resize(storage, self.frames, self.phase)
+            self.log.resize(storage, self.frames, self.phase, self._is_aside())
         return storage
+
+    def _current_stream(self):
+        kind = torch.device(self._device).type
+        return None if kind == "cpu" else getattr(torch, kind).current_stream()
+
+    def _is_aside(self):
+        return self._current_stream() != self._stream
 
     def is_apart(self, types):
         return any(is_wrapper_type(t) for t in types)
@@ -81,6 +89,7 @@ class RealRecorder(StepRecorder):
             took = self._clock.end()
         outputs = [_address(part) for part in made_by(out)]
         call.requests, call.transient_bytes = measure.requests_of(events, outputs, torch.device(self._device).type)
+        call.is_aside = self._is_aside()
         call.cost = took if self._rates is None else cost_ns(func, args, kwargs, out, self._rates)
         self._keys.append(key)
         self._fastest[key] = min(call.cost, self._fastest.get(key, call.cost))
