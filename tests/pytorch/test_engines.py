@@ -52,6 +52,6 @@ def test_what_fsdp_gathers_is_served_where_it_is_planned(tmp_path):
         assert rank["trained_alike"]
         assert rank["least"] <= with_share(rank["predicted"])
         assert rank["reserved"] <= rank["budget"]
-        assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03, abs=2 * GATHERED_BYTES)
+        assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03, abs=GATHERED_BYTES)
         served, elsewhere = rank["requests"]
-        assert elsewhere < served / 4  # gloo asks in threads of its own
+        assert elsewhere < served / 10

@@ -34,6 +34,7 @@ class RealRecorder(StepRecorder):
     def __init__(self, frames, device, rates, on_change=None):
         super().__init__(frames)
         self._device = device
+        self._kind = torch.device(device).type
         self._clock = measure.Clock(device)
         self._rates = rates
         self._on_change = on_change
@@ -47,10 +48,12 @@ class RealRecorder(StepRecorder):
     def __enter__(self):
         self._resize = torch.UntypedStorage.resize_
         torch.UntypedStorage.resize_ = lambda storage, size: self._resized(storage, size)
+        allocator.watch_others(self._kind)
         return super().__enter__()
 
     def __exit__(self, *error):
         torch.UntypedStorage.resize_ = self._resize
+        allocator.watch_others(self._kind, False)
         return super().__exit__(*error)
 
     def _resized(self, storage, size):
@@ -62,8 +65,7 @@ class RealRecorder(StepRecorder):
         return storage
 
     def _current_stream(self):
-        kind = torch.device(self._device).type
-        return None if kind == "cpu" else getattr(torch, kind).current_stream()
+        return None if self._kind == "cpu" else getattr(torch, self._kind).current_stream()
 
     def _is_aside(self):
         return self._current_stream() != self._stream
@@ -88,7 +90,9 @@ class RealRecorder(StepRecorder):
             out = func(*args, **kwargs)
             took = self._clock.end()
         outputs = [_address(part) for part in made_by(out)]
-        call.requests, call.transient_bytes = measure.requests_of(events, outputs, torch.device(self._device).type)
+        call.requests, call.transient_bytes = measure.requests_of(events, outputs, self._kind)
+        # Of threads of a communication library, which ask when they get to it: there is to be room, at no set place.
+        call.transient_bytes += allocator.take_others_peak(self._kind)
         call.is_aside = self._is_aside()
         call.cost = took if self._rates is None else cost_ns(func, args, kwargs, out, self._rates)
         self._keys.append(key)
