@@ -58,7 +58,7 @@ std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, con
 
 std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) {
   return serve(bytes, stream, [&]() -> std::optional<Address> {
-    if (is_retired_) return std::nullopt;
+    if (is_retired_ || is_of_another_thread()) return std::nullopt;
     switch (expected_) {
       case Requests::planned:
         return arena_.allocate(bytes);
@@ -69,6 +69,10 @@ std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) 
     }
     return std::nullopt;
   });
+}
+
+bool PlannedFront::is_of_another_thread() const {
+  return thread_ != std::thread::id{} && thread_ != std::this_thread::get_id();
 }
 
 std::optional<Address> PlannedFront::allocate_anywhere(Bytes bytes, StreamHandle stream) {
@@ -204,8 +208,9 @@ void PlannedFront::advance(std::int32_t due) {
   if (!is_retired_) arena_.advance(due);
 }
 
-void PlannedFront::begin_step() {
+void PlannedFront::begin_step(std::thread::id thread) {
   const std::lock_guard lock(lock_);
+  thread_ = thread;
   arena_.begin_step();
 }
 
@@ -224,6 +229,7 @@ bool PlannedFront::resume(std::span<const PlannedBlock> blocks, StreamHandle str
   if (!is_retired_ || stream != stream_ || !std::ranges::equal(blocks, blocks_)) return false;
   is_retired_ = false;
   expected_ = Requests::planned;
+  thread_ = {};
   arena_.begin_step();
   arena_.reset_counts();
   return true;

@@ -21,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -60,7 +61,10 @@ class PlannedFront {
   /// Of a live block; 0: there is none at the address.
   [[nodiscard]] Bytes requested_bytes(Address address) const;
 
-  void begin_step();
+  /// `thread`: whose work the step is, where it is done by the thread that calls and not on a stream; the requests of
+  /// others, as those of a communication library, come at any time and are left to the allocator behind. None: it is
+  /// the stream that tells.
+  void begin_step(std::thread::id thread = {});
   /// As PlannedArena::advance().
   void advance(std::int32_t due);
   /// Until the next call; planned ones at first.
@@ -87,6 +91,7 @@ class PlannedFront {
                Address base, Bytes extent);
   template <class Serve>
   [[nodiscard]] std::optional<Address> serve(Bytes bytes, StreamHandle stream, const Serve& serve);
+  [[nodiscard]] bool is_of_another_thread() const;
   [[nodiscard]] bool is_live(Address address) const;
   /// Events behind what those streams were given so far; the host waits where there are none to be had. Streams with
   /// which neither can be done now are left in `streams`.
@@ -109,6 +114,7 @@ class PlannedFront {
   PlannedArena arena_;
   bool is_retired_ = false;
   Requests expected_ = Requests::planned;
+  std::thread::id thread_;                              ///< of the step's work; none: any
   std::vector<std::pair<Address, StreamHandle>> uses_;  ///< of live blocks, by other streams
   std::vector<Held> held_;
   std::atomic<bool> has_unwatched_{false};  ///< some of held_ may have

@@ -236,8 +236,8 @@ TIDEMARK_API tidemark_status tidemark_allocator_release_on(tidemark_allocator* a
                                                            tidemark_stream stream,
                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* Allocations (tidemark_allocator_allocate, hooks; not of tagged pools or plain blocks) and all releases: noted from
- * begin_log, which forgets what was noted before, to end_log, whose `events` are tidemark_allocator_event in order. The
- * caller frees them. */
+ * begin_log, which forgets what was noted before, to end_log, whose `events` are tidemark_allocator_event in order. Of
+ * the allocations, those of the thread that calls end_log. The caller frees them. */
 typedef struct tidemark_allocator_event {
   tidemark_address address;
   int64_t bytes; /* as asked for; 0: released */
@@ -670,7 +670,8 @@ TIDEMARK_API int32_t tidemark_session_is_managed(const tidemark_session* session
 TIDEMARK_API int32_t tidemark_session_is_rebuilt(const tidemark_session* session, int32_t op) TIDEMARK_NOEXCEPT;
 
 /* Ends the step before, if end_step has not. op, take, adopt, keep, save and end_step need a step that has
- * begun: INVALID without. */
+ * begun: INVALID without. With TIDEMARK_CALLING_THREAD, what other threads ask the allocator for is none of the
+ * step's. */
 TIDEMARK_API tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_stream stream,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
 enum {

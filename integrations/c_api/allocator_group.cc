@@ -217,9 +217,9 @@ std::shared_ptr<allocator::PlannedFront> AllocatorGroup::resumed_front(std::span
   return fronts_.back();
 }
 
-void AllocatorGroup::begin_planned_step(allocator::PlannedFront& front) {
+void AllocatorGroup::begin_planned_step(allocator::PlannedFront& front, std::thread::id thread) {
   const std::shared_lock lock(mutex_);
-  front.begin_step();
+  front.begin_step(thread);
 }
 
 void AllocatorGroup::advance_planned(allocator::PlannedFront& front, std::int32_t due) {

@@ -22,6 +22,7 @@
 #include <shared_mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -92,7 +93,7 @@ class AllocatorGroup {
   /// A planned arena for work of `stream`, which serves from now on. Errors: as PlannedFront::open().
   [[nodiscard]] DeviceCode begin_planned(std::span<const allocator::PlannedBlock> blocks, StreamHandle stream,
                                          std::shared_ptr<allocator::PlannedFront>& front);
-  void begin_planned_step(allocator::PlannedFront& front);
+  void begin_planned_step(allocator::PlannedFront& front, std::thread::id thread);
   void advance_planned(allocator::PlannedFront& front, std::int32_t due);
   void expect_requests(allocator::PlannedFront& front, allocator::Requests requests);
   [[nodiscard]] allocator::PlannedArenaCounts planned_counts(const allocator::PlannedFront& front) const;

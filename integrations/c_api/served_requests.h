@@ -2,6 +2,7 @@
 // What a session's plan says of its framework's requests, in the allocator that serves the framework.
 
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,13 +25,13 @@ class ServedRequests {
 
   /// The first one takes the memory, for requests of its stream, or one of the next few where others have it until
   /// then; an attempt that fails costs as much as memory that runs out. Meanwhile, and after that, the allocator serves
-  /// as ever.
-  void begin_step(StreamHandle stream) {
+  /// as ever. `thread`: as PlannedFront::begin_step().
+  void begin_step(StreamHandle stream, std::thread::id thread) {
     if (!blocks_.empty()) {
       if (group_->begin_planned(blocks_, stream, front_) == DeviceCode::ok || --attempts_left_ == 0) blocks_.clear();
       expect(expected_);
     }
-    if (front_ != nullptr) group_->begin_planned_step(*front_);
+    if (front_ != nullptr) group_->begin_planned_step(*front_, thread);
   }
   /// The step has come as far as the op that the session hears of at this time.
   void advance(std::int32_t time) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -355,8 +356,11 @@ tidemark_status tidemark_session_begin_step(tidemark_session* session, tidemark_
   return guarded(error, [&]() -> Outcome {
     if (session == nullptr) return invalid("session is NULL");
     session->session->begin_step(stream_of(stream));
-    session->requests->begin_step(stream == TIDEMARK_CALLING_THREAD ? StreamHandle{}
-                                                                    : static_cast<StreamHandle>(stream));
+    if (stream == TIDEMARK_CALLING_THREAD) {
+      session->requests->begin_step(StreamHandle{}, std::this_thread::get_id());
+    } else {
+      session->requests->begin_step(static_cast<StreamHandle>(stream), {});
+    }
     return log_news(*session);
   });
 }

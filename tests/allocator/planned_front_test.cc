@@ -98,6 +98,30 @@ TEST_F(PlannedFrontTest, ServesTheStreamItIsForUntilItRetires) {
   EXPECT_TRUE(front_->is_empty());
 }
 
+TEST_F(PlannedFrontTest, ServesTheThreadWhoseWorkTheStepIs) {
+  open(kThree);
+  const auto asked_by_another = [&] {
+    std::optional<Address> address;
+    std::thread([&] { address = front_->allocate(kMiB, streams_[0]); }).join();
+    return address;
+  };
+  front_->begin_step(std::this_thread::get_id());
+  EXPECT_FALSE(asked_by_another());
+  front_->expect(Requests::transient);
+  EXPECT_FALSE(asked_by_another());
+  front_->expect(Requests::planned);
+  const Address a = take(kMiB);
+  EXPECT_FALSE(asked_by_another());
+  EXPECT_EQ(take(kMiB), a + static_cast<Address>(kMiB));
+  EXPECT_EQ(front_->counts().unplanned, 0);  // none of the step's requests was taken for another
+  std::thread([&] { give_back(a); }).join();
+  front_->begin_step();  // work of a stream, whoever asks
+  give_back(a + static_cast<Address>(kMiB));
+  const std::optional<Address> again = asked_by_another();
+  ASSERT_EQ(again, a);
+  give_back(a);
+}
+
 TEST_F(PlannedFrontTest, ServesTheSamePlanAgain) {
   open(kThree);
   const Address a = take(kMiB), b = take(kMiB);

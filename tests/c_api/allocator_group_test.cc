@@ -117,6 +117,21 @@ TEST_F(AllocatorGroupTest, NothingThatACaptureWouldNotSurviveIsDoneMeanwhile) {
   EXPECT_TRUE(group_.release_graph(kGraph).ok());
 }
 
+TEST_F(AllocatorGroupTest, ALogIsOfTheThreadThatEndsIt) {
+  Address own = 0, others = 0;
+  group_.begin_log();
+  ASSERT_EQ(group_.allocate(kMiB, {}, own, 0), DeviceCode::ok);
+  std::thread([&] { ASSERT_EQ(group_.allocate(2 * kMiB, {}, others, 0), DeviceCode::ok); }).join();
+  std::thread([&] { ASSERT_EQ(group_.free(own, nullptr), DeviceCode::ok); }).join();
+  const auto events = group_.end_log();
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].address, own);
+  EXPECT_EQ(events[0].bytes, kMiB);
+  EXPECT_EQ(events[1].address, own);
+  EXPECT_EQ(events[1].bytes, 0);
+  EXPECT_EQ(group_.free(others, nullptr), DeviceCode::ok);
+}
+
 TEST_F(AllocatorGroupTest, TheMemoryOfAGraphStaysWhereItIs) {
   begin(0);
   std::vector<Address> temporaries;

@@ -8,9 +8,11 @@ import sys
 
 import pytest
 import torch
+from tidemark.planning import with_share
 
 WORLD = 2
 SENT_BYTES = 512 * 48 * 4  # what gloo's own thread may hold a moment longer
+GATHERED_BYTES = 4 * 257 * 2048  # of a layer
 ENGINES = ("ddp", "fsdp2", "tensor_parallel", "pipelining")
 
 
@@ -41,3 +43,15 @@ def test_an_engine_trains_by_a_plan_of_its_own_step(engine, tmp_path):
         assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03, abs=SENT_BYTES)
         assert rank["measured"] < 0.75 * rank["keep_all"]
         assert rank["micro_batches"] == (2 if engine == "pipelining" else 1)
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no process groups")
+def test_what_fsdp_gathers_is_served_where_it_is_planned(tmp_path):
+    """So that the budget is what was planned and the allocator's share of it."""
+    for rank in trained("fsdp2_within_budget", tmp_path):
+        assert rank["trained_alike"]
+        assert rank["least"] <= with_share(rank["predicted"])
+        assert rank["reserved"] <= rank["budget"]
+        assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03, abs=GATHERED_BYTES)
+        served, elsewhere = rank["requests"]
+        assert elsewhere < served / 10

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "integrations/pytorch/csrc/make_room.h"
+#include "integrations/pytorch/csrc/others_bytes.h"
 #include "integrations/pytorch/csrc/phase_bytes.h"
 
 namespace {
@@ -36,6 +37,11 @@ constexpr std::int64_t kUnitBytes = 512;  // blocks are multiples of it
 
 tidemark_torch::PhaseBytes& phase_bytes() {
   static auto* instance = new tidemark_torch::PhaseBytes;  // asked for until the very end of the process
+  return *instance;
+}
+
+tidemark_torch::OthersBytes& others_bytes() {
+  static auto* instance = new tidemark_torch::OthersBytes;  // asked for until the very end of the process
   return *instance;
 }
 
@@ -84,6 +90,7 @@ tidemark_status take_block(std::int64_t bytes, tidemark_address* address, tidema
 void release(void* pointer) {
   const std::lock_guard lock(no_fork());
   phase_bytes().released(pointer);
+  others_bytes().released(pointer);
   // A block that is not live is a fault of PyTorch's, which the allocator survives.
   (void)tidemark_allocator_release(allocator, reinterpret_cast<tidemark_address>(pointer), nullptr);
 }
@@ -98,9 +105,12 @@ struct CpuAllocator final : c10::Allocator {
         tidemark_torch::allocate_with_room(size, tidemark_torch::kCpu, &error, [&](tidemark_error** refusal) {
           const std::lock_guard lock(no_fork());
           const auto taken = take_block(size, &address, refusal);
-          if (taken == TIDEMARK_STATUS_OK)
-            phase_bytes().allocated(reinterpret_cast<void*>(address),
-                                    (size + kUnitBytes - 1) / kUnitBytes * kUnitBytes);
+          if (taken == TIDEMARK_STATUS_OK) {
+            const auto* block = reinterpret_cast<void*>(address);
+            const auto rounded = (size + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+            phase_bytes().allocated(block, rounded);
+            others_bytes().allocated(block, rounded);
+          }
           return taken;
         });
     if (status != TIDEMARK_STATUS_OK) {
@@ -230,6 +240,18 @@ __attribute__((visibility("default"))) void tidemark_torch_phases_at_peak(std::i
   const std::lock_guard lock(no_fork());
   const auto peak = phase_bytes().at_peak();
   std::copy(peak.begin(), peak.end(), bytes);
+}
+
+/// From now on, until `watch` is 0, it is counted what other threads than the calling one hold.
+__attribute__((visibility("default"))) void tidemark_torch_watch_others(std::int32_t watch) noexcept {
+  const std::lock_guard lock(no_fork());
+  watch != 0 ? others_bytes().begin() : others_bytes().end();
+}
+
+/// The most of it that was live at once since the last call.
+__attribute__((visibility("default"))) std::int64_t tidemark_torch_take_others_peak() noexcept {
+  const std::lock_guard lock(no_fork());
+  return others_bytes().take_peak();
 }
 
 __attribute__((visibility("default"))) void tidemark_torch_reset_phases() noexcept {

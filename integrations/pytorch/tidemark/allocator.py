@@ -106,10 +106,21 @@ def phases_at_peak():
     return dict(zip(PHASES, bytes_, strict=True))
 
 
+def watch_others(device, watch=True):
+    """Counts, on a CPU, what other threads than the calling one hold from now on; or no more."""
+    if device == "cpu" and installed():
+        library.extension().tidemark_torch_watch_others(int(watch))
+
+
+def take_others_peak(device):
+    """The most of it that was there at once since the last call."""
+    return library.extension().tidemark_torch_take_others_peak() if device == "cpu" and installed() else 0
+
+
 @contextlib.contextmanager
 def log(device):
-    """Yields a list that is filled behind the block: (address, bytes) of what was asked for inside, and (address, 0) of
-    what was released. Empty where the allocator does not serve the device."""
+    """Yields a list that is filled behind the block: (address, bytes) of what this thread asked for inside, and
+    (address, 0) of what was released. Empty where the allocator does not serve the device."""
     events = []
     if not serves(device):
         yield events

@@ -283,7 +283,7 @@ class Graph:
         return [tuple(r) for r in ranges]
 
     def keep_all_live_bytes(self):
-        """Live bytes during every operation with everything kept, its own workspace included."""
+        """Live bytes during every operation with everything kept, its own workspace included: of what is in the plan."""
         change = [0] * (len(self.ops) + 1)
         for s, (first, last) in enumerate(self.live_ranges()):
             change[first] += self.block_bytes(s)
@@ -295,4 +295,4 @@ class Graph:
         return out
 
     def keep_all_peak_bytes(self):
-        return max(self.keep_all_live_bytes(), default=0)
+        return max(self.keep_all_live_bytes(), default=0) + self.beside_plan_bytes

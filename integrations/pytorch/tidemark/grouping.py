@@ -5,6 +5,7 @@ operation: together they can be recomputed, apart they cannot.
 """
 
 from . import kernels
+from .beside_plan import leave_beside
 from .graph import Call, Graph, Op, Request, Save, Storage
 
 _HARDEST = ("never", "collective", "random", "pure")
@@ -25,6 +26,7 @@ def build_graph(log, name, fingerprint, device, micro_batches):
     saves = _saves(log, ops, op_of)
     graph = Graph(name, ops, storages, saves, fingerprint, device, micro_batches)
     _pin(graph, log, op_of)
+    leave_beside(graph, log)
     return graph
 
 
@@ -84,6 +86,8 @@ def _requests(log, c):
     """What a call asks the allocator for. Where that was not measured, what it returns and makes; so also where it was
     measured on values of which it returns nothing, as the mask that selects no row."""
     call = log.calls[c]
+    if call.is_aside:  # a session serves one stream
+        return []
     found = []
     for request in call.requests or ():
         if request.output is None:

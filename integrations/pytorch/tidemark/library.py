@@ -106,6 +106,7 @@ def extension():
     library.tidemark_torch_set_owner.argtypes = [ctypes.c_uint32]
     library.tidemark_torch_add_owner.restype = ctypes.c_uint32
     library.tidemark_torch_add_owner.argtypes = [ctypes.c_char_p]
+    library.tidemark_torch_take_others_peak.restype = ctypes.c_int64
     return library
 
 

@@ -12,7 +12,6 @@ import contextlib
 
 import torch
 
-from .beside_plan import beside_plan_bytes
 from .captured_step import know_residents
 from .frames import Frame
 from .grouping import build_graph
@@ -105,7 +104,6 @@ class LiveRecording:
         self._number_backwards()
         put_in_place(log)
         graph = build_graph(log, name, fingerprint(self._model), device, micro_batches)
-        graph.beside_plan_bytes = beside_plan_bytes(graph, log)
         hold_over(graph)
         return graph
 

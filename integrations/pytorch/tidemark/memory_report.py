@@ -152,8 +152,9 @@ def at_peak(plan):
     op = graph.ops[plan.schedule[captured["live_peak_position"]]]
     workspace = graph.rounded(op.transient_bytes)
     made_in = {s: op.phase for op in reversed(graph.ops) for s in op.writes}
-    roles, phases = {"workspace": workspace}, dict.fromkeys(_PHASES, 0)
+    roles, phases = {"workspace": workspace, "temporary": graph.beside_plan_bytes}, dict.fromkeys(_PHASES, 0)
     phases[_phase(op.phase)] += workspace
+    phases["backward"] += graph.beside_plan_bytes
     for s in captured["live_peak_storages"]:
         if s >= len(graph.storages):  # the workspace
             continue

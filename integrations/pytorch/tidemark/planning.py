@@ -153,8 +153,8 @@ def plan_of(graph, budget_bytes, answer, file):
         step["order"],
         [(swap["storage"], swap["after"], swap["before"]) for swap in step["swaps"]],
         step["status"],
-        step["live_peak_bytes"],
-        step["keep_all_peak_bytes"],
+        step["live_peak_bytes"] + graph.beside_plan_bytes,
+        step["keep_all_peak_bytes"] + graph.beside_plan_bytes,
         step["added_cost_percent"],
         answer,
         file=file,
@@ -218,7 +218,7 @@ def _load(path):
     graph, budget = Graph.from_text(text, path)
     _check_same_step(graph, said["captured"], path)
     rank = said["ranks"][0]
-    budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], with_share(rank["peak_bytes"])), 0)
+    budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], with_share(rank["peak_bytes"])) + graph.beside_plan_bytes, 0)
     return dataclasses.replace(plan_of(graph, budget_bytes, said, content), reserve_bytes=reserve_bytes)
 
 
@@ -227,7 +227,7 @@ def _check_same_step(graph, captured, path):
     planned, here = len(set(captured["order"])), len(graph.ops)
     if planned != here:
         raise TidemarkError(f"{path}: it plans {planned} operations, and the captured step has {here}; capture and plan again")
-    planned, here = captured["keep_all_peak_bytes"], graph.keep_all_peak_bytes()
+    planned, here = captured["keep_all_peak_bytes"] + graph.beside_plan_bytes, graph.keep_all_peak_bytes()
     if planned != here:
         raise TidemarkError(
             f"{path}: it plans a step that peaks at {planned} B with everything kept, and the captured one peaks at "

@@ -37,6 +37,7 @@ class RealRecorder(StepRecorder):
     def __init__(self, frames, device, rates, on_change=None):
         super().__init__(frames)
         self._device = device
+        self._kind = torch.device(device).type
         self._clock = measure.Clock(device)
         self._rates = rates
         self._on_change = on_change
@@ -45,14 +46,17 @@ class RealRecorder(StepRecorder):
         self._back = {}  # storage: StorageWeakRef of what came back
         self._fastest = {}
         self._keys = {}  # by number of the call
+        self._stream = self._current_stream()
 
     def __enter__(self):
         self._resize = torch.UntypedStorage.resize_
         torch.UntypedStorage.resize_ = lambda storage, size: self._resized(storage, size)
+        allocator.watch_others(self._kind)
         return super().__enter__()
 
     def __exit__(self, *error):
         torch.UntypedStorage.resize_ = self._resize
+        allocator.watch_others(self._kind, False)
         return super().__exit__(*error)
 
     def _resized(self, storage, size):
@@ -60,8 +64,14 @@ class RealRecorder(StepRecorder):
         before = storage.nbytes()
         self._resize(storage, size)
         if not self.is_paused and before != storage.nbytes():
-            self.log.resize(storage, self.frames, self.phase)
+            self.log.resize(storage, self.frames, self.phase, self._is_aside())
         return storage
+
+    def _current_stream(self):
+        return None if self._kind == "cpu" else getattr(torch, self._kind).current_stream()
+
+    def _is_aside(self):
+        return self._current_stream() != self._stream
 
     def is_apart(self, types):
         return any(is_wrapper_type(t) for t in types)
@@ -83,7 +93,10 @@ class RealRecorder(StepRecorder):
             out = func(*args, **kwargs)
             took = self._clock.end()
         outputs = [_address(part) for part in made_by(out)]
-        call.requests, call.transient_bytes = measure.requests_of(events, outputs, torch.device(self._device).type)
+        call.requests, call.transient_bytes = measure.requests_of(events, outputs, self._kind)
+        # Of threads of a communication library, which ask when they get to it: there is to be room, at no set place.
+        call.transient_bytes += allocator.take_others_peak(self._kind)
+        call.is_aside = self._is_aside()
         cost = took if self._rates is None else cost_ns(func, args, kwargs, out, self._rates)
         self._note_cost(call, len(self.log.calls), key, cost)
         return out
@@ -110,6 +123,7 @@ class RealRecorder(StepRecorder):
         call = self._begun(func, args, {})
         call.writes = list(dict.fromkeys(self.log.id_of(t) for t in kernels.mutated(func, args, {})))
         call.in_place = bool(call.writes)
+        call.is_aside = self._is_aside()
         held = {_address(t): self.log.id_of(t) for t in kernels.tensors(args)}
         return Emptying(call, repr(measure.describe(func, args, {})), held)
 
@@ -123,7 +137,8 @@ class RealRecorder(StepRecorder):
             out = run()
             took = self._clock.end()
         made = made_by(out)
-        parts = parts_of_call(events, [_address(t) for t in made], begun.held, torch.device(self._device).type)
+        parts = parts_of_call(events, [_address(t) for t in made], begun.held, self._kind)
+        parts[-1].room += allocator.take_others_peak(self._kind)
         self._add_parts(begun, parts, made, took)
         return out
 

@@ -21,7 +21,6 @@ class SeenStorage:
     born: int  # call that wrote it first, -1: there before
     died: int | None = None  # last call before it was gone
     ref: StorageWeakRef | None = None
-    is_by_resizing: bool = False  # made outside of kernels
     was_resized: bool = False  # outside of kernels: what it held is gone, whoever had saved it
     let_go: list = dataclasses.field(default_factory=list)  # calls behind which a call of several parts holds it no more
 
@@ -45,6 +44,7 @@ class SeenCall:
     requests: list | None = None  # measure.KernelRequest, where it was measured
     is_opaque: bool = False  # see kernels.is_opaque()
     to_host: bool = False  # see kernels.copies_to_host()
+    is_aside: bool = False  # on another stream than the step's
 
 
 @dataclasses.dataclass
@@ -122,7 +122,7 @@ class StepLog:
         for part, real in zip(parts_of(tensor), parts_of(other), strict=True):
             self.stand_in(part, self.id_of(real))
 
-    def resize(self, storage, frames, phase):
+    def resize(self, storage, frames, phase, is_aside=False):
         """Behind a change of a storage's size outside of kernels: what it was is gone, and it is another, which a call
         of its own makes."""
         number = self._ids.pop(storage._cdata, None)
@@ -134,12 +134,13 @@ class StepLog:
             return
         made = len(self.calls)
         seen = SeenStorage(f"resized.{len(self.storages)}", storage.nbytes(), "temporary", frames.top.path, made)
-        seen.is_by_resizing = True
         self._live.append(self._add(storage, seen))
         outputs = (len(self.storages) - 1,)
         # In forward it would have a place among the kernels, which a session counts and no resizing is one of.
         phase = "backward" if phase == "forward" else phase
-        self.calls.append(SeenCall(torch.ops.aten.empty.memory_format, None, [], list(outputs), outputs, phase, "", 1, 0))
+        call = SeenCall(torch.ops.aten.empty.memory_format, None, [], list(outputs), outputs, phase, "", 1, 0)
+        call.is_aside = is_aside
+        self.calls.append(call)
 
     def bury(self):
         """Notes which storages have gone since the last call."""
