@@ -7,7 +7,6 @@ import gc
 import importlib
 import json
 import pathlib
-import subprocess
 import sys
 import types
 
@@ -16,6 +15,7 @@ import tidemark
 import torch
 from megatron_modules import plain_training, stand_in, train_step
 from random_plans import random_plan
+from ranks import said_by
 
 from models import transformer
 
@@ -35,20 +35,10 @@ def _is_installed():
 
 def trained(folder):
     """What each process says of each case; one pair of processes for all, as importing Megatron-Core takes seconds."""
-    script = pathlib.Path(__file__).with_name("megatron_process.py")
-    command = [sys.executable, "-W", "ignore", script]
-    started = [
-        subprocess.Popen(
-            [*command, str(rank), folder / "store", *CASES], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        for rank in range(WORLD)
+    said = said_by("megatron_process.py", lambda rank: (rank, folder / "store", *CASES), WORLD, folder, timeout=600)
+    return [
+        {case: budgets for line in out.splitlines() for case, budgets in json.loads(line).items()} for out in said
     ]
-    said = []
-    for process in started:
-        out, error = process.communicate(timeout=600)
-        assert process.returncode == 0, error
-        said.append({case: budgets for line in out.splitlines() for case, budgets in json.loads(line).items()})
-    return said
 
 
 @pytest.mark.skipif(not _is_installed(), reason="megatron-core is not installed")
