@@ -8,6 +8,7 @@ import pytest
 import tidemark
 import torch
 from random_plans import random_plan
+from tidemark import allocator
 from torch import nn
 
 ORDER = (("F", 0), ("F", 1), ("B", 0), ("F", 2), ("B", 1), ("F", 3), ("B", 2), ("B", 3))  # one forward, one backward
@@ -96,6 +97,7 @@ def steps(stage, numbers):
 
 @pytest.mark.parametrize(("kind", "chunks"), [(Stage, 1), (Stage, 2), (Deallocating, 1), (Deallocating, 2)])
 def test_a_recorded_schedule_trains_by_its_plan(kind, chunks):
+    before = allocator.statistics().allocated_bytes  # of other tests, in caches of the compiler
     plain = steps(started(kind, chunks), range(STEPS))
     stage = started(kind, chunks)
     seen = steps(stage, range(2))
@@ -108,7 +110,7 @@ def test_a_recorded_schedule_trains_by_its_plan(kind, chunks):
     assert seen == plain
     report, done = session.report(), session.counters
     assert done.recomputed > 0 and done.off_plan == 0 and done.micro_batches == 2 * graph.micro_batches
-    assert report.measured_peak_bytes < 1.03 * report.predicted_peak_bytes
+    assert report.measured_peak_bytes - before < 1.03 * report.predicted_peak_bytes
 
 
 @pytest.mark.parametrize("kind", [Stage, Deallocating])

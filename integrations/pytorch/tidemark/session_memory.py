@@ -1,5 +1,7 @@
 """The budget as a limit of the memory that Tidemark serves, and what a session has taken of it."""
 
+import gc
+
 from . import allocator
 
 
@@ -47,6 +49,9 @@ class SessionMemory:
         before = allocator.statistics().limit_bytes
         if budget_bytes:
             allocator.empty_cache()
+            if allocator.statistics().reserved_bytes > budget_bytes:  # what steps before have left in cycles
+                gc.collect()
+                allocator.empty_cache()
             allocator.set_limit(budget_bytes)
         return before
 
