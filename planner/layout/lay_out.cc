@@ -1,6 +1,7 @@
 #include "planner/layout/lay_out.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tidemark::layout {
 namespace {
@@ -41,6 +42,14 @@ bool outlives_step(const Residency& residency) {
 /// As gradients: made in the step, and there at its end.
 bool is_left_behind(const Residency& residency, const Schedule& schedule) {
   return !residency.full_before && residency.full_behind && residency.release >= 2 * schedule.compute_tasks - 1;
+}
+
+/// What all sizes are multiples of: blocks stand on one another at such offsets, and packers that place from above are
+/// to as well, as who serves a framework's requests has blocks of such units.
+Bytes unit_of(const PackProblem& problem) {
+  Bytes unit = 0;
+  for (const PackItem& item : problem.items) unit = std::gcd(unit, round_up(item.bytes, problem.alignment));
+  return std::max(unit, problem.alignment);
 }
 
 /// Offsets, one above another from 0 on in the order in which they are made, of the items at these rows.
@@ -99,6 +108,7 @@ PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work
     problem.items.push_back({residency.acquire, residency.release, residency.bytes});
     residencies.push_back(r);
   }
+  problem.alignment = unit_of(problem);
   PackAnswer answer = pack_above(problem, std::move(left_behind), arena.capacity_bytes - base, work);
   for (std::size_t i = 0; i < residencies.size(); ++i)
     layout.offset_of[residencies[i]] = base + answer.packing.offsets[i];

@@ -82,6 +82,10 @@ TEST(LayOut, PilesUpWhatTheStepLeavesBehindWhereThatCostsNoHeight) {
     EXPECT_EQ(lay_out(schedule, room, 1 << 20, kAlignment).arenas[0].height_bytes <= room,
               lay_out(without, room, 1 << 20, kAlignment).arenas[0].height_bytes <= room);
     piled += is_piled_up(schedule, layout) ? 1 : 0;
+    const Layout loose = lay_out(
+        schedule,
+        {.arenas = device_and_host(layout.device_load_bytes + 100, 1 << 20, 1), .arena_of = {}, .work = 20'000});
+    for (const Bytes offset : loose.offset_of) EXPECT_EQ(offset % kAlignment, 0) << "as all sizes are multiples of it";
   }
   EXPECT_GT(piled, kSteps / 4);
   EXPECT_LT(piled, kSteps);  // some would be higher
