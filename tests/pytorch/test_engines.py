@@ -16,7 +16,7 @@ NEEDS_CPU_STREAMS = pytest.mark.skipif(
     not hasattr(getattr(torch.cpu, "Stream", None), "record_event"), reason="FSDP2 of this PyTorch needs an accelerator"
 )
 NEEDS_PAIRED_SENDS = pytest.mark.skipif(
-    torch.__version__.startswith("2.6."), reason="1F1B of PyTorch 2.6 waits for ever over gloo"
+    torch.__version__.startswith(("2.6.", "2.9.")), reason="1F1B of PyTorch 2.6 waits for ever over gloo, and of 2.9 fails"
 )
 ENGINES = (
     "ddp",
