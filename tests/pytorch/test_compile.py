@@ -115,6 +115,7 @@ def test_what_layers_save_is_planned_and_nothing_is_compiled_anew(x, link):
 
 @pytest.mark.usefixtures("quick_plans")
 def test_the_peak_is_within_the_budget(x):
+    before = tidemark.allocator.statistics().allocated_bytes - x.nbytes  # of other tests, in caches of the compiler
     model = built(Model)
     graph = captured(model, x, LINK)
     with pytest.raises(tidemark.InfeasibleError) as refusal:
@@ -124,7 +125,7 @@ def test_the_peak_is_within_the_budget(x):
     trained(model, x, session, steps=3)
     report = session.report()
     assert session.counters.swapped > 0 and report.measured_peak_bytes < plan.keep_all_peak_bytes
-    assert 0.97 <= report.measured_peak_bytes / plan.peak_bytes <= 1.03
+    assert 0.97 <= (report.measured_peak_bytes - before) / plan.peak_bytes <= 1.03
     assert report.measured_reserved_bytes <= report.budget_bytes
 
 
