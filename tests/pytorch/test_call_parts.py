@@ -1,4 +1,4 @@
-"""A call that lets go of its arguments as parts: what each holds, asks for and leaves to later ones."""
+"""A call that releases its arguments as it goes, as parts: what each holds, asks for and leaves to later ones."""
 
 import random
 
@@ -12,7 +12,7 @@ KIB = 1 << 10
 def test_a_part_ends_where_memory_is_asked_for_behind_an_argument():
     events = [(10, KIB), (1, 0), (2, 0), (20, 2 * KIB), (30, 3 * KIB), (10, 0), (20, 0), (3, 0)]
     first, second = parts_of_call(events, [30], {1: "a", 2: "b", 3: "c"}, "cpu")
-    assert first.lets_go == ["a", "b"] and second.lets_go == ["c"]
+    assert first.releases == ["a", "b"] and second.releases == ["c"]
     assert first.crossing == [(KIB, 1)] and first.requests == [KernelRequest(0, KIB)]  # freed in the second
     assert second.returned == [0] and second.crossing == []
     assert second.requests == [KernelRequest(None, 2 * KIB, 0), KernelRequest(0, 3 * KIB)]
@@ -56,7 +56,7 @@ def check_parts(seed):
     assert [request.bytes for part in parts for request in part.requests] == asked
     assert sorted(row for part in parts for row in part.returned) == list(range(len(returned)))
 
-    gone = {name: n for n, part in enumerate(parts) for name in part.lets_go}
+    gone = {name: n for n, part in enumerate(parts) for name in part.releases}
     made, at, in_parts = [], 0, []
     for n, part in enumerate(parts):  # what a plan takes a part to have, beside its arguments
         by_output = {r.output: block_bytes(r.bytes, "cpu") for r in part.requests if r.output is not None}
@@ -73,7 +73,7 @@ def check_parts(seed):
         assert {held[a] for a in arguments} <= {name for name in held.values() if gone.get(name, n) >= n}
 
 
-def test_a_call_that_lets_go_of_nothing_is_one_part():
+def test_a_call_that_releases_of_nothing_is_one_part():
     for seed in range(100):
         _, events, _, returned = random_events(random.Random(seed))
         (part,) = parts_of_call(events, returned, {}, "cpu")

@@ -1,4 +1,4 @@
-"""A call that lets go of its arguments as it goes, as parts: behind each, memory that the call held is free for what it asks
+"""A call that releases its arguments as it goes, as parts: behind each, memory that the call held is free for what it asks
 for next.
 """
 
@@ -16,16 +16,16 @@ class CallPart:
     crossing: list = dataclasses.field(default_factory=list)  # (bytes, last part) of what is there for later parts
     requests: list = dataclasses.field(default_factory=list)
     room: int = 0  # bytes that workspaces take
-    lets_go: list = dataclasses.field(default_factory=list)  # what it holds no more behind it
+    releases: list = dataclasses.field(default_factory=list)  # what it holds no more after it
 
 
 def parts_of_call(events, outputs, held, device):
     """`events`: of allocator.log(); `outputs`: addresses of the storages of the tensors returned; `held`: by address, what
     the call is given; `device`: its type. At least one part."""
-    part_at, let_go = _divide(events, held)
+    part_at, released = _divide(events, held)
     parts = [CallPart() for _ in range(part_at[-1] + 1 if part_at else 1)]
-    for number, part in let_go.items():
-        parts[part].lets_go.append(number)
+    for number, part in released.items():
+        parts[part].releases.append(number)
     rows = {}
     for i, address in enumerate(outputs):
         rows.setdefault(address, i)
@@ -42,21 +42,21 @@ def parts_of_call(events, outputs, held, device):
 
 
 def _divide(events, held):
-    """The part of every event, and the last part that holds each of what was let go."""
-    part_at, let_go, made, is_let_go = [], {}, set(), False
+    """The part of every event, and the last part that holds each argument that was released."""
+    part_at, released, made, has_released = [], {}, set(), False
     part = 0
     for address, bytes_ in events:
         if bytes_ > 0:
-            part += is_let_go
-            is_let_go = False
+            part += has_released
+            has_released = False
             made.add(address)
         elif address in made:
             made.discard(address)
         elif address in held:
-            let_go[held[address]] = part
-            is_let_go = True
+            released[held[address]] = part
+            has_released = True
         part_at.append(part)
-    return part_at, let_go
+    return part_at, released
 
 
 def _fill(part, number, asked, device):

@@ -153,7 +153,7 @@ def _saves(log, ops, op_of):
                 last + 1 < len(calls) and calls[last + 1].node is not None and calls[last + 1].node == calls[use].node
             ):
                 last += 1
-            last = next((c for c in log.storages[seen.storage].let_go if use <= c <= last), last)
+            last = next((c for c in log.storages[seen.storage].released_after if use <= c <= last), last)
             save.uses.append(op_of[use])
             save.until.append(op_of[last])
             for op in range(op_of[use], op_of[last] + 1):

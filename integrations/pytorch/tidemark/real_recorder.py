@@ -111,7 +111,7 @@ class RealRecorder(StepRecorder):
         for number, key in self._keys.items():
             self.log.calls[number].cost = max(self._fastest[key], 1)
 
-    # A call in backward that lets go of its arguments as it goes
+    # A call in backward that releases its arguments as it goes
 
     def begin_emptying(self, func, args):
         """What run_emptying() is to be given; it holds no tensor. None: the call is not seen."""
@@ -128,7 +128,7 @@ class RealRecorder(StepRecorder):
         return Emptying(call, repr(measure.describe(func, args, {})), held)
 
     def run_emptying(self, begun, run):
-        """Makes the call, which is seen as several: one to each time that it lets go and asks for memory again."""
+        """Makes the call, which is seen as several: one for each time that it releases some and asks for memory again."""
         if begun is None:
             with unseen_by_modes():
                 return run()
@@ -144,7 +144,7 @@ class RealRecorder(StepRecorder):
 
     def _add_parts(self, begun, parts, made, took):
         first = len(self.log.calls)
-        kept_until = {number: part for part, one in enumerate(parts) for number in one.lets_go}
+        kept_until = {number: part for part, one in enumerate(parts) for number in one.releases}
         requested = {i for part in parts for i in part.returned}
         for n, part in enumerate(parts):
             call = dataclasses.replace(begun.call, reads=[s for s in begun.call.reads if kept_until.get(s, n) >= n])
@@ -163,7 +163,7 @@ class RealRecorder(StepRecorder):
             for number, (_, last) in zip(crossing, part.crossing, strict=True):
                 self.log.storages[number].died = first + last
         for number, part in kept_until.items():
-            self.log.let_go(number, first + part)
+            self.log.note_release(number, first + part)
 
     def _tell_of_changes(self, func, args, kwargs):
         changed = kernels.mutated(func, args, kwargs) + kernels.changed_statistics(func, args)

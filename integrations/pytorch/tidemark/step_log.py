@@ -22,7 +22,7 @@ class SeenStorage:
     died: int | None = None  # last call before it was gone
     ref: StorageWeakRef | None = None
     was_resized: bool = False  # outside of kernels: what it held is gone, whoever had saved it
-    let_go: list = dataclasses.field(default_factory=list)  # calls behind which a call of several parts holds it no more
+    released_after: list = dataclasses.field(default_factory=list)  # calls that were the last to hold it, of several parts
 
 
 @dataclasses.dataclass
@@ -154,15 +154,15 @@ class StepLog:
         self._live = alive
 
     def add_unseen(self, name, bytes_):
-        """What the next call makes for later ones, and nobody sees as a tensor. Returns its number."""
+        """A storage that the next call makes for later ones, and that no tensor shows. Returns its number."""
         self.storages.append(SeenStorage(name, bytes_, "temporary", "", len(self.calls)))
         self.storages[-1].ref = StorageWeakRef(torch.UntypedStorage(0))
         return len(self.storages) - 1
 
-    def let_go(self, number, call):
-        """Whoever runs this call holds the storage no more behind it."""
+    def note_release(self, number, call):
+        """The call is the last part to hold the storage."""
         seen = self.storages[number]
-        seen.let_go.append(call)
+        seen.released_after.append(call)
         if seen.ref.expired() and (number in self._live or seen.died is None):
             seen.died = call
             self._live = [s for s in self._live if s != number]
