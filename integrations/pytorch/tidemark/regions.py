@@ -96,7 +96,7 @@ class _Region:
             _handed.inputs = _handed.outputs = None
 
     def run_emptying(self, mode, inputs, device):
-        """As a call, but the inputs that compiled code releases as it goes are not held: arguments of an operator would be."""
+        """As a call, but inputs that compiled code releases are not held, as arguments of an operator would be."""
         begun = mode.begin_emptying(*self._call_of(inputs, device))
         return mode.run_emptying(begun, lambda: self.run(inputs))
 

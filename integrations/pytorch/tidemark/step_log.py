@@ -22,7 +22,7 @@ class SeenStorage:
     died: int | None = None  # last call before it was gone
     ref: StorageWeakRef | None = None
     was_resized: bool = False  # outside of kernels: what it held is gone, whoever had saved it
-    released_after: list = dataclasses.field(default_factory=list)  # calls that were the last to hold it, of several parts
+    released_after: list = dataclasses.field(default_factory=list)  # calls: the last parts to hold it
 
 
 @dataclasses.dataclass

@@ -140,5 +140,5 @@ def _notes(cells, kept):
             reasons.setdefault(str(found), []).append(" ".join(map(str, cell[:3])))
     if not reasons:
         return ""
-    lines = [f"- {', '.join(which)}: {why}\n" for why, which in reasons.items()]
-    return "\nWhat is not ok:\n\n" + "".join(lines)
+    lines = [textwrap.fill(f"- {', '.join(which)}: {why}", 140, subsequent_indent="  ") for why, which in reasons.items()]
+    return "\nWhat is not ok:\n\n" + "\n".join(lines) + "\n"
