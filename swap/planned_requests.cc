@@ -59,7 +59,8 @@ class RequestLister {
     if (action.kind == Kind::rebuild) return add_op(id_of<TaskId>(static_cast<std::size_t>(action.time)), action.op);
     if (action.kind != Kind::copy_in) return;
     const FollowedStorage& plan = followed_.storages[static_cast<std::size_t>(action.storage)];
-    const auto made = std::ranges::find(requests_, plan.storage, &OpRequest::storage);
+    const auto made = std::ranges::find_if(
+        requests_, [&](const OpRequest& one) { return one.storage == plan.storage && !one.is_within; });
     const Bytes bytes = asked_bytes(plan.bytes);
     const Bytes least = made == requests_.end() ? 0 : std::min(made->least_bytes, bytes);
     blocks_.push_back({.bytes = bytes, .offset = action.offset - base_, .least_bytes = least, .due = due_});
@@ -74,12 +75,14 @@ class RequestLister {
       const std::int32_t r = request.storage == kNone<StorageId> ? workspace : find_storage(task, request.storage);
       if (r < 0) continue;
       const Residency& place = s_.residencies[static_cast<std::size_t>(r)];
+      if (request.is_within && place.first_task != task) continue;  // it is there already, from before
       if (outlives_step(place)) {
-        if (request.is_remade) blocks_.push_back({.bytes = asked_bytes(place.bytes), .elsewhere = true, .due = due_});
+        if (request.is_remade && !request.is_within)
+          blocks_.push_back({.bytes = asked_bytes(place.bytes), .elsewhere = true, .due = due_});
         continue;
       }
       const Bytes offset = layout_.offset_of[static_cast<std::size_t>(r)] - base_;
-      if (request.storage != kNone<StorageId>) {
+      if (request.storage != kNone<StorageId> && !request.is_within) {
         const bool persistent = place.full_behind && !request.is_remade;
         const bool unordered = place.bytes <= allocator::kUnorderedBytes && !persistent;
         const Bytes most = asked_bytes(place.bytes);

@@ -19,8 +19,9 @@ struct OpRequest {
   StorageId storage = kNone<StorageId>;  ///< kNone: part of the op's workspace
   Bytes bytes = 0;                       ///< of a workspace; a storage of more than kUnorderedBytes has the Program's
   Bytes least_bytes = 0;                 ///< 0: always as many; else any from here on (routed storages)
-  Bytes offset = 0;                      ///< of a workspace, in what the Program has for all of the op's
+  Bytes offset = 0;                      ///< of a workspace, in what the Program has for all of the op's, or within
   bool is_remade = false;                ///< that of the step before is there until this one is made
+  bool is_within = false;  ///< a workspace, which lies in the storage's place: released before the op asks for that
 };
 
 /// `requests`: by op, of each in the order in which it asks whenever it runs. `tail_pad_bytes`: of the device, and part

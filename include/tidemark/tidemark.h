@@ -629,7 +629,8 @@ typedef struct tidemark_request {
   int64_t least_bytes; /* of a storage whose size varies; 0: it is always what the plan has */
   int64_t offset;      /* of a workspace, in the room that the plan has for all of the op's */
   int32_t is_remade;   /* not 0: a storage of which the step before's is there until it is made anew, as a loss */
-  int32_t reserved;
+  int32_t is_within;   /* not 0: a workspace at `offset` in the place of the storage, which the op asks for once the
+                          workspace is released; `bytes` are the workspace's */
 } tidemark_request;
 
 typedef struct tidemark_session_options {

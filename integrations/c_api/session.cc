@@ -205,7 +205,10 @@ Outcome check_requests(const tidemark_session_options& o) {
     if (r.op < 0 || (i > 0 && r.op < o.requests[i - 1].op))
       return invalid(which + ": op is " + std::to_string(r.op) + "; requests stand by ascending op, from 0");
     if (r.storage < -1) return invalid(which + ": storage is " + std::to_string(r.storage));
-    if (r.storage == -1 && (r.bytes <= 0 || r.bytes > kMostBytes || r.offset < 0 || r.offset > kMostBytes))
+    if (r.is_within != 0 && r.storage < 0)
+      return invalid(which + ": storage is -1; a workspace within a storage names it");
+    if ((r.storage == -1 || r.is_within != 0) &&
+        (r.bytes <= 0 || r.bytes > kMostBytes || r.offset < 0 || r.offset > kMostBytes))
       return invalid(which + ": a workspace has from 1 to 2^60 bytes, at an offset from 0");
     if (r.least_bytes < 0 || r.least_bytes > kMostBytes) return invalid(which + ": least_bytes is out of range");
   }
@@ -222,7 +225,8 @@ Result<std::vector<allocator::PlannedBlock>> planned_blocks(const Program& progr
                         .bytes = r.bytes,
                         .least_bytes = r.least_bytes,
                         .offset = r.offset,
-                        .is_remade = r.is_remade != 0});
+                        .is_remade = r.is_remade != 0,
+                        .is_within = r.is_within != 0});
   }
   Result<std::vector<allocator::PlannedBlock>> blocks =
       swap::plan_requests(program, loop, requests, o.allocator->group.device().traits().tail_pad_bytes);

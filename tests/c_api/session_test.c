@@ -882,6 +882,8 @@ static void test_refused_options(struct Framework* f, const tidemark_plan* plan)
                   {{.storage = -2}, "storage is -2"},
                   {{.storage = -1}, "a workspace has from 1"},
                   {{.storage = -1, .bytes = 1, .offset = -1}, "a workspace has from 1"},
+                  {{.storage = 0, .is_within = 1}, "a workspace has from 1"},
+                  {{.storage = -1, .bytes = 1, .is_within = 1}, "a workspace within a storage names it"},
                   {{.least_bytes = -1}, "least_bytes is out of range"}};
     size_t i;
     for (i = 0; i < sizeof kWrong / sizeof kWrong[0]; ++i) {

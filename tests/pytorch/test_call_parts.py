@@ -3,7 +3,7 @@
 import random
 
 from tidemark.call_parts import parts_of_call
-from tidemark.measure import KernelRequest, requests_of
+from tidemark.kernel_requests import KernelRequest, requests_of
 from tidemark.sizes import block_bytes
 
 KIB = 1 << 10

@@ -95,6 +95,10 @@ class FrameworkPlayer {
   /// From now on a storage has other bytes than captured. REQUIRES: no step is under way.
   void resize(StorageId storage, Bytes bytes) { other_bytes_[row(storage)] = bytes; }
 
+  /// Whenever an op makes the storage, its kernel has first had a workspace of so many bytes. REQUIRES: no step is
+  /// under way.
+  void work_before(StorageId storage, Bytes bytes) { work_before_[row(storage)] = bytes; }
+
   void begin(swap::Session& session) {
     session.begin_step(compute_);
     if (front_ != nullptr) {
@@ -153,7 +157,7 @@ class FrameworkPlayer {
     }
     for (const std::size_t s : written) {
       BlockRef block = find(s);
-      if (block == nullptr) block = local_[s] = new_block(bytes_of(s));
+      if (block == nullptr) block = local_[s] = make_output(s);
       uses.push_back({block, AccessKind::write, seed(s, ++versions_[s])});
     }
     touch(uses, cost_ns(op));
@@ -394,6 +398,12 @@ class FrameworkPlayer {
     return block;
   }
 
+  [[nodiscard]] BlockRef make_output(std::size_t storage) {
+    if (const auto work = work_before_.find(storage); work != work_before_.end())
+      touch({{new_block(work->second), AccessKind::write, seed(storage, 0)}}, 0);
+    return new_block(bytes_of(storage));
+  }
+
   swap::FrameworkBlock hand_out(BlockRef block) {
     const Address address = block->address;
     const Bytes bytes = block->bytes;
@@ -426,7 +436,7 @@ class FrameworkPlayer {
         uses.push_back({block, AccessKind::read, seed(s, versions_[s])});
         continue;
       }
-      BlockRef block = new_block(bytes_of(s));
+      BlockRef block = make_output(s);
       uses.push_back({block, AccessKind::write, seed(s, versions_[s])});
       for (std::size_t i = 0; i < again.wanted.size(); ++i)
         if (again.wanted[i] == access.storage) again.made[i] = hand_out(block);
@@ -506,6 +516,7 @@ class FrameworkPlayer {
   allocator::CachingAllocator allocator_;
   std::unique_ptr<allocator::PlannedFront> front_;
   std::vector<std::int32_t> versions_;
+  std::map<std::size_t, Bytes> work_before_;
   std::map<std::size_t, Bytes> other_bytes_;
   std::vector<std::vector<OpId>> readers_;
   std::set<std::pair<std::int64_t, OpId>> over_;                // step and op, which does not run again there

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 #include "device/sim_device.h"
@@ -33,15 +34,36 @@ std::vector<OpRequest> requests_of(const Graph& graph, Bytes tail_pad_bytes = 0)
   return requests;
 }
 
+constexpr Bytes kUnit = 512;
+
+/// Every other storage is made by a kernel that has had a workspace before, of up to as many bytes, in its place.
+std::vector<OpRequest> with_work_before(const std::vector<OpRequest>& requests, const Graph& graph,
+                                        std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<OpRequest> found;
+  for (const OpRequest& request : requests) {
+    const Bytes most = request.storage == kNone<StorageId> ? 0 : graph.storages[row(request.storage)].bytes;
+    if (most > allocator::kUnorderedBytes && random() % 2 == 0) {
+      const Bytes bytes = static_cast<Bytes>(random() % static_cast<std::uint64_t>(most)) + 1;
+      const Bytes offset = (most - bytes) / 2 / kUnit * kUnit;
+      found.push_back(
+          {.op = request.op, .storage = request.storage, .bytes = bytes, .offset = offset, .is_within = true});
+    }
+    found.push_back(request);
+  }
+  return found;
+}
+
 struct Served {
   allocator::PlannedArenaCounts counts;
   std::int64_t departures = 0;
 };
 
-Served play(const plan::RankPlan& plan, std::uint64_t seed, Bytes tail_pad_bytes = 0) {
+Served play(const plan::RankPlan& plan, std::uint64_t seed, const std::vector<OpRequest>& requests,
+            Bytes tail_pad_bytes = 0) {
   FollowedLoop loop;
   for (const OpTemplate& of : plan.graph.op_templates) loop.is_told.push_back(of.told);
-  const auto blocks = plan_requests(plan.program, loop, requests_of(plan.graph, tail_pad_bytes), tail_pad_bytes);
+  const auto blocks = plan_requests(plan.program, loop, requests, tail_pad_bytes);
   EXPECT_TRUE(blocks.ok());
   const auto sim = make_sim_device(
       {.capacity_bytes = 4 * kGiB, .tail_pad_bytes = tail_pad_bytes, .report_unwritten = true}, {.seed = seed});
@@ -51,6 +73,8 @@ Served play(const plan::RankPlan& plan, std::uint64_t seed, Bytes tail_pad_bytes
     player.serve(blocks.value());
     for (std::size_t s = 0; s < plan.graph.storages.size(); ++s)  // the plan's have the pad
       player.resize(id_of<StorageId>(s), std::max<Bytes>(plan.graph.storages[s].bytes - tail_pad_bytes, 1));
+    for (const OpRequest& request : requests)
+      if (request.is_within) player.work_before(request.storage, request.bytes);
     const Result<std::unique_ptr<Session>> session = Session::open(plan.program, *sim, {.loop = loop}, player.calls());
     EXPECT_TRUE(session.ok());
     for (int step = 0; step < 3; ++step) player.play(*session.value());
@@ -65,7 +89,7 @@ Served play(const plan::RankPlan& plan, std::uint64_t seed, Bytes tail_pad_bytes
 TEST(PlannedRequests, EveryRequestOfAStepThatGoesAsPlannedIsServed) {
   std::int64_t served = 0;
   for (const plan::RankPlan& plan : testing::random_captured_plans(11, 16)) {
-    const Served one = play(plan, 1);
+    const Served one = play(plan, 1, requests_of(plan.graph));
     EXPECT_EQ(one.counts.unplanned, 0) << one.counts.blocked << " blocked";
     EXPECT_EQ(one.counts.passed_over, 0);
     EXPECT_EQ(one.departures, 0);
@@ -78,17 +102,33 @@ TEST(PlannedRequests, EveryOneAlsoWhereBlocksHaveAPadBehindThem) {
   constexpr Bytes kAscendPad = 32;
   std::int64_t served = 0;
   for (const plan::RankPlan& plan : testing::random_captured_plans(14, 12)) {
-    const Served one = play(plan, 1, kAscendPad);
+    const Served one = play(plan, 1, requests_of(plan.graph, kAscendPad), kAscendPad);
     EXPECT_EQ(one.counts.unplanned, 0) << one.counts.blocked << " blocked";
     served += one.counts.served;
   }
   EXPECT_GT(served, testing::cases(500));
 }
 
+TEST(PlannedRequests, WorkspacesLieInThePlaceOfWhatIsAskedForBehindThem) {
+  std::int64_t within = 0, rebuilt = 0;
+  for (const testing::Hears hears : {testing::Hears::everything, testing::Hears::what_it_asks_for})
+    for (const plan::RankPlan& plan : testing::random_captured_plans(15, 8, 1, hears)) {
+      const std::vector<OpRequest> requests = with_work_before(requests_of(plan.graph), plan.graph, 3);
+      const Served one = play(plan, 1, requests);
+      EXPECT_EQ(one.counts.unplanned, 0) << one.counts.blocked << " blocked";
+      EXPECT_EQ(one.counts.passed_over, 0);
+      EXPECT_EQ(one.departures, 0);
+      within += std::ranges::count(requests, true, &OpRequest::is_within);
+      rebuilt += std::ranges::count(plan.program.schedule.tasks, TaskKind::recompute, &Task::kind);
+    }
+  EXPECT_GT(within, testing::cases(50));
+  EXPECT_GT(rebuilt, testing::kSanitized ? 0 : 20);
+}
+
 TEST(PlannedRequests, EveryOneAlsoWhereBackwardIsHeardByWhatItAsksFor) {
   std::int64_t served = 0, untold = 0, rebuilt = 0;
   for (const plan::RankPlan& plan : testing::random_captured_plans(12, 60, 1, testing::Hears::what_it_asks_for)) {
-    const Served one = play(plan, 1);
+    const Served one = play(plan, 1, requests_of(plan.graph));
     EXPECT_EQ(one.counts.unplanned, 0) << one.counts.blocked << " blocked";
     EXPECT_EQ(one.counts.passed_over, 0);
     EXPECT_EQ(one.departures, 0);

@@ -120,14 +120,14 @@ SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, con
   options.part_of_op = part_of_op.data();
   options.op_count = static_cast<std::int32_t>(part_of_op.size());
   std::vector<tidemark_request> asked;
-  for (const auto& [op, storage, bytes, least, offset, is_remade] : requests)
+  for (const auto& [op, storage, bytes, least, offset, is_remade, is_within] : requests)
     asked.push_back({.op = op,
                      .storage = storage,
                      .bytes = bytes,
                      .least_bytes = least,
                      .offset = offset,
                      .is_remade = is_remade ? 1 : 0,
-                     .reserved = 0});
+                     .is_within = is_within ? 1 : 0});
   options.is_idle = [](void* user, void* handle) {
     return static_cast<SessionSteps*>(user)->is_idle(static_cast<c10::StorageImpl*>(handle)) ? 1 : 0;
   };

@@ -37,8 +37,8 @@ using StepRecords = std::map<int, std::vector<RecordedCall>>;
 
 class SessionSteps;
 
-/// Operation, storage, bytes, least bytes, offset, whether it is remade: a tidemark_request.
-using RequestRow = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, bool>;
+/// Operation, storage, bytes, least bytes, offset, whether it is remade, whether it is within: a tidemark_request.
+using RequestRow = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t, bool, bool>;
 
 /// What autograd keeps in the place of a tensor of a managed or adopted storage, or beside one that it keeps. Moves
 /// only.

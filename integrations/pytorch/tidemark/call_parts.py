@@ -4,8 +4,7 @@ for next.
 
 import dataclasses
 
-from .measure import KernelRequest, lives_of, lowest_offset
-from .sizes import block_bytes
+from .kernel_requests import lives_of, place_workspaces
 
 
 @dataclasses.dataclass
@@ -29,13 +28,12 @@ def parts_of_call(events, outputs, held, device):
     rows = {}
     for i, address in enumerate(outputs):
         rows.setdefault(address, i)
-    asked = [[] for _ in parts]  # (life, row of an output, last part)
+    asked = [[] for _ in parts]  # (Life, row of an output, last part)
     for life in lives_of(events):
-        begin, end, address, _ = life
-        if end is not None:
-            asked[part_at[begin]].append((life, None, part_at[end]))
-        elif address in rows:
-            asked[part_at[begin]].append((life, rows[address], None))
+        if life.end is not None:
+            asked[part_at[life.begin]].append((life, None, part_at[life.end]))
+        elif life.address in rows:
+            asked[part_at[life.begin]].append((life, rows[life.address], None))
     for n, part in enumerate(parts):
         _fill(part, n, asked[n], device)
     return parts
@@ -61,18 +59,13 @@ def _divide(events, held):
 
 def _fill(part, number, asked, device):
     part.returned = [row for _, row, _ in asked if row is not None]
-    part.crossing = [(life[3], last) for life, row, last in asked if row is None and last > number]
+    part.crossing = [(life.bytes, last) for life, row, last in asked if row is None and last > number]
     returned, crossing, placed = 0, len(part.returned), []
-    for (begin, end, _, bytes_), row, last in asked:
+    for life, row, last in asked:
+        output = None
         if row is not None:
-            part.requests.append(KernelRequest(returned, bytes_))
-            returned += 1
+            output, returned = returned, returned + 1
         elif last > number:
-            part.requests.append(KernelRequest(crossing, bytes_))
-            crossing += 1
-        else:
-            taken = block_bytes(bytes_, device)
-            offset = lowest_offset(placed, begin, taken)
-            placed.append((offset, offset + taken, end))
-            part.room = max(part.room, offset + taken)
-            part.requests.append(KernelRequest(None, bytes_, offset))
+            output, crossing = crossing, crossing + 1
+        placed.append((life, output))
+    part.requests, part.room = place_workspaces(placed, device)

@@ -89,16 +89,18 @@ def serves_requests(graph):
 
 
 def _requests(graph):
-    """(operation, storage, bytes, least bytes, offset, is remade); see tidemark_request."""
+    """(operation, storage, bytes, least bytes, offset, is remade, is within); see tidemark_request."""
     found = []
     for i, op in enumerate(graph.ops):
         if op.calls and all(_is_apart(graph, op, call) for call in op.calls):
             continue
         for request in op.requests:
-            varies = request.storage is not None and graph.storages[request.storage].bound_bytes is not None
-            storage = _NONE if request.storage is None else request.storage
-            remade = request.storage is not None and is_remade(graph.storages[request.storage])
-            found.append((i, storage, request.bytes, 1 if varies else 0, request.offset, remade))
+            made = None if request.storage is None else graph.storages[request.storage]
+            varies = made is not None and made.bound_bytes is not None
+            remade = made is not None and is_remade(made)
+            number = request.within if made is None else request.storage
+            storage, is_within = (_NONE, False) if number is None else (number, made is None)
+            found.append((i, storage, request.bytes, 1 if varies else 0, request.offset, remade, is_within))
     return found
 
 

@@ -12,7 +12,7 @@ from .rows import from_rows, to_rows
 from .sizes import block_bytes, format_bytes
 
 FORMAT = 1
-TEXT_VERSION = 3
+TEXT_VERSION = 4
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
 
@@ -51,6 +51,10 @@ class Storage:
     def resident(self):
         """There from before the step to after it."""
         return self.role in RESIDENT_ROLES
+
+    @property
+    def outlives_step(self):
+        return self.resident or self.until_end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,11 +107,13 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What an operation asks the allocator for: a storage, or (None) a workspace at `offset` in its room."""
+    """What an operation asks the allocator for: a storage, or (None) a workspace at `offset` in its room, or in the place of
+    the storage `within`, which it asks for later."""
 
     storage: int | None
     bytes: int
     offset: int = 0
+    within: int | None = None
 
 
 @dataclasses.dataclass
@@ -180,7 +186,7 @@ class Graph:
         return {
             save.storage
             for save in self.saves
-            if save.uses and save.storage not in made and not self._is_always_there(self.storages[save.storage])
+            if save.uses and save.storage not in made and not self.storages[save.storage].outlives_step
         }
 
     def told(self):
@@ -194,10 +200,6 @@ class Graph:
                 told[min(save.uses)] = True
         return told
 
-    @staticmethod
-    def _is_always_there(storage):
-        return storage.resident or storage.until_end
-
     def as_dict(self, budget=None):
         storages, swappable = [], self.swappable() if self.host_link is not None else ()
         for number, s in enumerate(self.storages):
@@ -206,10 +208,10 @@ class Graph:
                 entry["module"] = s.module
             if s.bound_bytes is not None:
                 entry["bound_bytes"] = self.rounded(s.bound_bytes)
-            held_until = len(self.ops) - 1 if self._is_always_there(s) else s.pinned_until  # by the framework
+            held_until = len(self.ops) - 1 if s.outlives_step else s.pinned_until  # by the framework
             if held_until is not None:
                 entry["pinned_until"] = held_until
-            if self._is_always_there(s):
+            if s.outlives_step:
                 entry["until_end"] = True
             if self.host_link is not None:
                 entry["swappable"] = number in swappable
@@ -272,11 +274,11 @@ class Graph:
                 ranges[s][1] = i
         for s, storage in enumerate(self.storages):
             if ranges[s][0] is None:
-                ranges[s] = [0, last if storage.resident or storage.until_end else 0]
+                ranges[s] = [0, last if storage.outlives_step else 0]
                 continue
             if storage.resident:
                 ranges[s][0] = 0
-            if storage.resident or storage.until_end:
+            if storage.outlives_step:
                 ranges[s][1] = last
             elif storage.pinned_until is not None:
                 ranges[s][1] = max(ranges[s][1], storage.pinned_until)

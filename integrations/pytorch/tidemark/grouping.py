@@ -7,6 +7,7 @@ operation: together they can be recomputed, apart they cannot.
 from . import kernels
 from .beside_plan import leave_beside
 from .graph import Call, Graph, Op, Request, Save, Storage
+from .op_requests import grow_to_requests, requests_of_call, settle_workspaces
 
 _HARDEST = ("never", "collective", "random", "pure")
 
@@ -26,6 +27,7 @@ def build_graph(log, name, fingerprint, device, micro_batches):
     saves = _saves(log, ops, op_of)
     graph = Graph(name, ops, storages, saves, fingerprint, device, micro_batches)
     _pin(graph, log, op_of)
+    settle_workspaces(graph)
     leave_beside(graph, log)
     return graph
 
@@ -88,12 +90,7 @@ def _requests(log, c):
     call = log.calls[c]
     if call.is_aside:  # a session serves one stream
         return []
-    found = []
-    for request in call.requests or ():
-        if request.output is None:
-            found.append(Request(None, request.bytes, request.offset))
-        elif request.output < len(call.outputs) and call.outputs[request.output] is not None:
-            found.append(Request(call.outputs[request.output], request.bytes))
+    found = requests_of_call(call.requests or (), call.outputs)
     known = {request.storage for request in found}
     made = [s for s in dict.fromkeys(call.outputs) if s is not None and log.storages[s].born == c]
     return found + [Request(s, log.storages[s].bytes) for s in made if s not in known]
@@ -125,14 +122,6 @@ def _forbid_unsafe(ops, groups, log):
         ]
         if later:
             op.recompute = "never"
-
-
-def grow_to_requests(ops, storages):
-    """A kernel may ask for more than what it returns shows: mse_loss makes its scalar of a tensor of the input's size."""
-    for op in ops:
-        for request in op.requests:
-            if request.storage is not None and not storages[request.storage].resident:
-                storages[request.storage].bytes = max(storages[request.storage].bytes, request.bytes)
 
 
 def _saves(log, ops, op_of):

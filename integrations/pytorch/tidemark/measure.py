@@ -13,6 +13,7 @@ from . import allocator, kernels
 from .errors import CaptureError
 from .graph import HostLink
 from .geometry import Geometry, replace_tensors
+from .kernel_requests import requests_of
 from .sizes import block_bytes
 
 _REPEATS = 2
@@ -117,8 +118,7 @@ class Bench:
         self._known = {}
 
     def measure(self, func, description):
-        """(ns, bytes of workspace, requests) of a call, or None where it cannot be made on made-up values. See
-        requests_of()."""
+        """(ns, bytes of workspace, KernelRequests) of a call, or None where it cannot be made on made-up values."""
         key = repr(description)
         if key not in self._known:
             try:
@@ -165,56 +165,6 @@ class Bench:
             return 0
         allocator.reset_peaks()
         return allocator.statistics().allocated_bytes
-
-
-@dataclasses.dataclass(frozen=True)
-class KernelRequest:
-    """What a kernel asks the allocator for: the storage of one of the tensors that it returns, or a workspace, which
-    lies at `offset` in the room for all of them."""
-
-    output: int | None
-    bytes: int
-    offset: int = 0
-
-
-def requests_of(events, outputs, device):
-    """KernelRequests in order, and the room that the workspaces take. `events`: of allocator.log(); `outputs`: addresses
-    of the storages of the tensors returned; `device`: its type. What is asked for and
-    kept, but not returned, is the library's own."""
-    returned = {}
-    for i, address in enumerate(outputs):
-        returned.setdefault(address, i)
-    requests, placed, room = [], [], 0
-    for begin, end, address, bytes_ in lives_of(events):
-        if end is not None:
-            taken = block_bytes(bytes_, device)
-            offset = lowest_offset(placed, begin, taken)
-            placed.append((offset, offset + taken, end))
-            room = max(room, offset + taken)
-            requests.append(KernelRequest(None, bytes_, offset))
-        elif address in returned:
-            requests.append(KernelRequest(returned[address], bytes_))
-    return requests, room
-
-
-def lives_of(events):
-    """(begin, end, address, bytes) of what was asked for, in order, by rows of `events`; end None: it was not released."""
-    freed_at, lives = {}, []  # of the latest block at an address
-    for i, (address, bytes_) in reversed(list(enumerate(events))):
-        if bytes_ == 0:
-            freed_at[address] = i
-        else:
-            lives.append((i, freed_at.pop(address, None), address, bytes_))
-    return lives[::-1]
-
-
-def lowest_offset(placed, begin, taken):
-    """Lowest offset of so many bytes that no workspace which is in use at `begin` has. `placed`: (low, high, end)."""
-    offset = 0
-    for low, high, end in sorted(placed):
-        if end > begin and low < offset + taken and offset < high:
-            offset = high
-    return offset
 
 
 def host_link(device, bytes_=64 << 20):

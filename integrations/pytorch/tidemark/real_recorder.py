@@ -18,6 +18,7 @@ from .call_parts import parts_of_call
 from .cost import cost_ns
 from .geometry import Geometry
 from .host_copy import HostCopy
+from .kernel_requests import requests_of
 from .step_log import SeenCall
 from .step_recorder import StepRecorder, made_by
 from .tensor_parts import is_wrapper_type
@@ -93,7 +94,7 @@ class RealRecorder(StepRecorder):
             out = func(*args, **kwargs)
             took = self._clock.end()
         outputs = [_address(part) for part in made_by(out)]
-        call.requests, call.transient_bytes = measure.requests_of(events, outputs, self._kind)
+        call.requests, call.transient_bytes = requests_of(events, outputs, self._kind)
         # Of threads of a communication library, which ask when they get to it: there is to be room, at no set place.
         call.transient_bytes += allocator.take_others_peak(self._kind)
         call.is_aside = self._is_aside()

@@ -5,10 +5,9 @@ import dataclasses
 import itertools
 
 from .errors import InfeasibleError
-from .graph import Request
-from .grouping import grow_to_requests
 from .held_over import hold_over
-from .measure import requests_of
+from .kernel_requests import requests_of
+from .op_requests import grow_to_requests, requests_of_call, settle_workspaces
 from .planning import plan
 
 _MOST_OF_A_NUMBER = 16  # bytes: a complex one
@@ -46,10 +45,8 @@ def with_requests(graph, kernels):
         op = found.ops[i]
         requests, room = requests_of(_with_numbers(before, events), outputs, graph.device)
         op.transient_bytes = max(op.transient_bytes, room)
-        for request in requests:
-            storage = None if request.output is None else _made(call, request.output)
-            if request.output is None or storage is not None:
-                op.requests.append(Request(storage, request.bytes, request.offset))
+        op.requests += requests_of_call(requests, call.outputs)
+    settle_workspaces(found)
     grow_to_requests(found.ops, found.storages)
     hold_over(found)
     return found
@@ -60,7 +57,3 @@ def _with_numbers(before, events):
     small = itertools.takewhile(lambda event: 0 < event[1] <= _MOST_OF_A_NUMBER, reversed(before))
     numbers = list(small)[::-1]
     return [*numbers, *events, *((address, 0) for address, _ in numbers)]
-
-
-def _made(call, output):
-    return call.outputs[output] if output < len(call.outputs) else None
