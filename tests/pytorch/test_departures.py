@@ -136,6 +136,35 @@ def test_another_branch_trains_bit_for_bit_within_the_budget(plan):
     check(plan)
 
 
+class LooksTwice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, h):
+        ctx.save_for_backward(h * 3.0, h)
+        return torch.sin(3.0 * h)
+
+    @staticmethod
+    def backward(ctx, grad):
+        tripled, second = ctx.saved_tensors[0], ctx.saved_tensors[1]
+        return grad * torch.cos(tripled) * 3.0 + 0 * second + 0 * ctx.saved_tensors[1]
+
+
+def test_backward_may_look_at_what_it_saved_more_than_once(plan):
+    def gradients(context, is_tight):
+        model = _other_with(LooksTwice.apply)
+        with context(model):
+            loss = _loss_of_one(model)
+            if is_tight:
+                _squeeze()
+            loss.backward()
+        return [p.grad for p in model.parameters() if p.grad is not None]
+
+    expected = gradients(without_session, False)
+    for is_tight in (False, True):
+        with pytest.warns(UserWarning, match="tidemark: in module"):
+            found = gradients(lambda model: tidemark.session(plan, model), is_tight)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
 def test_so_do_longer_batches():
     """Within 121 MiB seven tensors of 16 MiB, which one layer's backward has at once: all else is spilled."""
     rows = 16 * ROWS  # a tensor takes some granules: in pieces smaller than one a budget is not met to the last

@@ -83,7 +83,7 @@ SavedHandle::~SavedHandle() {
 }
 
 c10::Storage SavedHandle::use(bool again) const {
-  return steps_->use(saved_, again);
+  return handed_over_ ? handed_over_ : steps_->use(saved_, again, handed_over_);
 }
 
 SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
@@ -314,20 +314,20 @@ bool SessionSteps::is_idle(c10::StorageImpl* storage) const {
                                      block->second.bytes == static_cast<std::int64_t>(storage->nbytes()));
 }
 
-c10::Storage SessionSteps::use(tidemark_saved* saved, bool again) {
+c10::Storage SessionSteps::use(tidemark_saved* saved, bool again, c10::Storage& handed_over) {
   if (is_lost())
     throw Error("what was saved for backward cannot be had: another thread was at it when this process was forked");
   const SessionLock lock;
   tidemark_error* error = nullptr;
   tidemark_block block{};
-  std::int32_t handed_over = 0;
-  check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &handed_over, &error), error);
+  std::int32_t is_handed_over = 0;
+  check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &is_handed_over, &error), error);
   if (block.handle == nullptr) return {};
-  if (handed_over == 0) return look_at(block);
+  if (is_handed_over == 0) return look_at(block);
   adopted_.erase(block.handle);
-  c10::Storage storage = reclaim(block);
-  note_stream(storage);
-  return storage;
+  handed_over = reclaim(block);
+  note_stream(handed_over);
+  return handed_over;
 }
 
 void SessionSteps::free(tidemark_saved* saved) {
