@@ -160,6 +160,19 @@ class Recipe:
         return self.seen
 
 
+def test_costs_are_those_of_the_rates_that_are_given():
+    model, x = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)), torch.randn(32, 64)
+    slow, quick = (
+        tidemark.fit(model, (x,), torch.sum, budget="100%", rates=tidemark.DeviceRates(1e9 * rate, 1e9 * rate)).plan.graph.ops[0].cost
+        for rate in (1e-6, 1)
+    )
+    assert slow > 1e5 * quick
+    with pytest.raises(tidemark.CaptureError, match="give rates without measured=True"):
+        tidemark.fit(model, (x,), torch.sum, budget="80%", rates=tidemark.DeviceRates(1e9, 1e9), measured=True)
+    with pytest.raises(tidemark.CaptureError, match="give recorded=True without measured=True"):
+        tidemark.capture(model, (x,), torch.sum, recorded=True, measured=True)
+
+
 def test_a_recipe_whose_loop_is_its_own():
     expected = Recipe().train()
     recipe = Recipe()

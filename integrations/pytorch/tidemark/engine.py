@@ -80,7 +80,7 @@ def _of_loop(graph):
 
 def may_spill(plan):
     """Whether what autograd saves may go to host memory where memory runs out, also what the plan keeps."""
-    return plan.graph.host_link is not None and allocator.serves(plan.graph.device) and not plan.keeps_all
+    return allocator.serves(plan.graph.device) and not plan.keeps_all
 
 
 def serves_requests(graph):

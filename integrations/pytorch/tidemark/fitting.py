@@ -26,8 +26,19 @@ from .sizes import format_bytes, parse_bytes
 from .wrappers import called_model, forward_within, inner_model, inner_optimizer, within
 
 
-
-def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, autocast=None, time_limit=None, progress=None, **capturing):
+def fit(
+    model,
+    batch,
+    loss=None,
+    optimizer=None,
+    budget=None,
+    *,
+    reserve=None,
+    autocast=None,
+    time_limit=None,
+    progress=None,
+    **capturing,
+):
     """A session, not yet begun, that trains `model` within `budget`. Losses and gradients do not change by a bit.
 
     model     a module, also within DistributedDataParallel or torch.compile. On a CPU Tidemark's allocator is installed
@@ -42,8 +53,8 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
     autocast  what the loop has around forward and loss, torch.autocast("cuda", torch.bfloat16) say, or a function that
               makes it.
     time_limit, progress  of the search for a plan, as in tidemark.plan().
-    capturing further arguments of tidemark.capture(). Without `bounds`, `rates` or `measured` the step is recorded: it runs
-              once on the batch.
+    capturing further arguments of tidemark.capture(). Without `bounds` or `measured` the step is recorded: it runs once on
+              the batch. With `bounds` it is measured, unless `rates` say what kernels cost.
 
     Raises CaptureError, InfeasibleError with the smallest budget that would do, and BadValueError.
     """
@@ -60,8 +71,11 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
 
 def _how(capturing):
     """The step is recorded unless what is asked for is of a capture on fake tensors."""
-    on_fakes = capturing.keys() & {"bounds", "rates", "measured"}
-    return {"measured" if on_fakes else "recorded": True} | capturing
+    if "measured" in capturing:
+        return capturing
+    if "bounds" in capturing:
+        return {"measured": "rates" not in capturing} | capturing
+    return {"recorded": True} | capturing
 
 
 def _serve(model):
