@@ -41,7 +41,8 @@ from .layer_names import layer_names
 from .memory_report import Report
 from .micro_batches import micro_batch
 from .part_states import PartStates
-from .picturing import Picture, picture
+from .picture_page import Picture
+from .picturing import picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .recording import record

@@ -7,7 +7,7 @@ import json
 import os
 import time
 
-from . import library, logs
+from . import library, logs, picture_page
 from .errors import BadTypeError, BadValueError, InfeasibleError, TidemarkError
 from .graph import Graph
 from .plan_watch import call_watched
@@ -44,11 +44,9 @@ class Plan:
             f"{self.added_cost_percent:.1f} % more time"
         )
 
-    def picture(self, path=None, by="role"):
+    def picture(self, path=None, by="role", measured=None):
         """See tidemark.picture()."""
-        from .picturing import picture
-
-        return picture(self, path, by=by)
+        return picture_page.of_plan(self, by, measured).saved(path)
 
     def save(self, path):
         """Writes plan.json, which every verb of the command line takes: whole, or not at all."""

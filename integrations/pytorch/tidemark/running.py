@@ -17,7 +17,7 @@ import os
 
 import torch
 
-from . import logs
+from . import logs, picture_page
 from .engine import check_device, serves_requests
 from .errors import SessionError
 from .memory_report import Report
@@ -133,9 +133,7 @@ class Session:
 
     def picture(self, path=None, by="role", measured=None):
         """See tidemark.picture()."""
-        from .picturing import picture
-
-        return picture(self, path, by=by, measured=measured)
+        return picture_page.of_plan(self.plan, by, measured, self.report().measured_peak_bytes).saved(path)
 
     def records_a_step(self):
         """Whether it does now, or will at the next step's begin."""
