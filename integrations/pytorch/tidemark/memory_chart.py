@@ -222,7 +222,7 @@ def _phases(curve, scales):
 
 
 def _marks(panel, scales):
-    """A strip below the axis: where operations run again, and where copies leave or arrive."""
+    """A strip below the axis: where operations are recomputed, and where copies leave or arrive."""
     y, width = scales.y + _PANEL - _AXIS + 1, max(1.0, scales.at(1) - scales.at(0))
     mark = f'" y="{y:.1f}" width="{width:.1f}" height="{_STRIP}"/>'
     again = [position for position, again in enumerate(panel.curve.again) if again]

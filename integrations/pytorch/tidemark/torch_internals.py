@@ -1,5 +1,5 @@
-"""What the package takes of PyTorch beyond its public interface, and nowhere else: what a new version may have moved or
-renamed is to be put right here, and in csrc/interpreter_versions.h.
+"""What the package takes of PyTorch beyond its public interface: what a new version may have moved or renamed is to be put
+right here, and in csrc/interpreter_versions.h.
 
 Where versions differ, what there is is chosen when this is imported; all below is the same from 2.6 to 2.15.
 """
