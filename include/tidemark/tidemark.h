@@ -846,16 +846,16 @@ typedef struct tidemark_host_range {
 } tidemark_host_range;
 /* Pinned memory that holds the storage while it is away, one range behind the other; of one that is in host memory
  * between steps, where its first content is to be put before the first step. Between two steps, read or written once
- * the device is idle (tidemark_device_synchronize). `ranges` gets the first `capacity` of them; `*count`: how many there
- * are, 0 for a storage that is never copied. */
+ * the device is idle (tidemark_device_synchronize). `ranges` gets the first `capacity` of them; `*count`: how many
+ * there are, 0 for a storage that is never copied. */
 TIDEMARK_API tidemark_status tidemark_captured_get_host_side(tidemark_captured* captured, int32_t storage,
                                                              tidemark_host_range* ranges, int32_t capacity,
                                                              int32_t* count, tidemark_error** error) TIDEMARK_NOEXCEPT;
 /* What `stream` is given from now on is this piece. Copies are submitted, memory is moved, for which the host may wait,
  * and the stream waits for what the piece needs. With TIDEMARK_CALLING_THREAD the thread does the piece's work itself,
  * and waits. A stream that is named comes behind all that the one named before was given until then. INVALID: another
- * piece is due. A failure of the device (INFEASIBLE): the same call again goes on from there. A step that is given up is
- * announced to its end: a piece that is not launched touches nothing. */
+ * piece is due. A failure of the device (INFEASIBLE): the same call again goes on from there. A step that is given up
+ * is announced to its end: a piece that is not launched touches nothing. */
 TIDEMARK_API tidemark_status tidemark_captured_before_piece(tidemark_captured* captured, int32_t piece,
                                                             tidemark_stream stream,
                                                             tidemark_error** error) TIDEMARK_NOEXCEPT;

@@ -71,8 +71,8 @@ swap::PieceStorage storage_of(const tidemark_captured_storage& s) {
                                .reads = s.touches[i].reads != 0,
                                .writes = s.touches[i].writes != 0});
   for (std::int32_t i = 0; i < s.away_count; ++i)
-    storage.away.push_back({.first = static_cast<swap::PieceId>(s.away[i].first),
-                            .last = static_cast<swap::PieceId>(s.away[i].last)});
+    storage.away.push_back(
+        {.first = static_cast<swap::PieceId>(s.away[i].first), .last = static_cast<swap::PieceId>(s.away[i].last)});
   return storage;
 }
 
@@ -199,9 +199,8 @@ tidemark_status tidemark_captured_end_step(tidemark_captured* captured, tidemark
 
 tidemark_status tidemark_captured_get_figures(tidemark_captured* captured, tidemark_captured_figures* figures,
                                               tidemark_error** error) noexcept {
-  return alone_in(captured, error, [&](swap::CapturedExecutor& executor) {
-    return write_result(to_c(executor), "figures", figures);
-  });
+  return alone_in(captured, error,
+                  [&](swap::CapturedExecutor& executor) { return write_result(to_c(executor), "figures", figures); });
 }
 
 }  // extern "C"
