@@ -230,8 +230,13 @@ static void make_current(struct Framework* f, int is_cuda) {
 }
 
 static void open_framework(struct Framework* f, const char* name, const char* path) {
-  const tidemark_device_options options = {
-      .struct_size = sizeof options, .library = path, .capacity_bytes = path == NULL ? 256 << 20 : 0};
+  /* On `host`, copies that take milliseconds: what does not wait for them reads something else. */
+  const int64_t rate = path == NULL ? 2000000000 : 0;
+  const tidemark_device_options options = {.struct_size = sizeof options,
+                                           .library = path,
+                                           .capacity_bytes = path == NULL ? 256 << 20 : 0,
+                                           .d2h_bytes_per_s = rate,
+                                           .h2d_bytes_per_s = rate};
   tidemark_device_traits traits = {.struct_size = sizeof traits};
   memset(f, 0, sizeof *f);
   CHECK_OK(tidemark_device_open(name, &options, &f->device, error));
