@@ -26,7 +26,7 @@ import torch
 from . import library
 from .errors import BadTypeError, BadValueError, InfeasibleError, SessionError, TidemarkError
 from .piece_gaps import IN_HOST, NOWHERE, ON_DEVICE, PieceStorage, Span, Touch, Units, choose_gaps
-from .sizes import parse_bytes
+from .sizes import format_bytes, parse_bytes
 
 _BETWEEN = {NOWHERE: 0, ON_DEVICE: 1, IN_HOST: 2}
 _CALLING_THREAD = ctypes.c_uint64(2**64 - 1)
@@ -302,7 +302,10 @@ class CapturedPieces:
             if not granules:
                 raise
             least = error.smallest_bytes + granules
-            text = f"{error}; with {granules} bytes to spare the least budget is {least} bytes"
+            text = (
+                f"with {granules} bytes to spare and all idle tensors away the least budget is {format_bytes(least)} ({least} "
+                f"bytes), more than the {budget_bytes} bytes that are given"
+            )
             raise InfeasibleError(text, least) from None
 
     def _open(self, storages, gaps, spare_bytes):
