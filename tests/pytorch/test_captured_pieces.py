@@ -11,13 +11,17 @@ import random
 import statistics
 import weakref
 
-import captured_layers
 import pytest
 import tidemark
 import torch
-from captured_layers import LAYERS, PIECES, capture_layers, fill, layer_tensors, replay
 from tidemark.captured_pieces import CapturedPieces, PieceTensor
-from tidemark.errors import BadTypeError, BadValueError, InfeasibleError, SessionError, TidemarkError
+from tidemark.errors import (
+    BadTypeError,
+    BadValueError,
+    InfeasibleError,
+    SessionError,
+    TidemarkError,
+)
 from tidemark.piece_gaps import (
     NOWHERE,
     PieceStorage,
@@ -28,6 +32,9 @@ from tidemark.piece_gaps import (
     idle_spans,
     step_memory,
 )
+
+import captured_layers
+from captured_layers import LAYERS, PIECES, capture_layers, fill, layer_tensors, replay
 
 GRANULE = 2 * 2**20
 UNITS = Units(4096, 512)
