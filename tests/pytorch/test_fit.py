@@ -240,6 +240,11 @@ def split(model):
         ({"budget": None}, ValueError, "right would be for instance budget='8GiB'"),
         ({"budget": "0%"}, ValueError, "right would be a share above zero"),
         ({"budget": "much"}, tidemark.TidemarkError, "'much' is not a size"),
+        ({"budget": 0.6}, ValueError, "0.6 is no share; right would be for instance budget='60%'"),
+        ({"budget": "60 per%"}, ValueError, "'60 per%' is no share"),
+        ({"budget": "9" * 400 + "%"}, ValueError, "9999... is no share"),
+        ({"budget": "9" * 400 + "GB"}, tidemark.TidemarkError, "is not a size"),
+        ({"budget": "٦٤MiB"}, tidemark.TidemarkError, "is not a size"),
         ({"budget": "1%"}, tidemark.InfeasibleError, r"would do: budget=\d+"),
     ],
 )

@@ -27,7 +27,8 @@ void add_calls(PlannedBatch& batch, const PlaceInModel& place, const py::list& c
     }
     const auto call = item.cast<py::tuple>();
     out.emplace_back(PlannedCall{intern(call[0].cast<std::string>()), call[1].cast<int>(), call[2].cast<bool>(),
-                                 call[3].cast<bool>(), call[4].cast<bool>(), call[5].cast<std::vector<int>>()});
+                                 call[3].cast<bool>(), call[4].cast<bool>(), call[5].cast<std::vector<int>>(),
+                                 call[6].cast<std::vector<int>>()});
   }
 }
 

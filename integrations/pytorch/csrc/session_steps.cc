@@ -245,23 +245,27 @@ void SessionSteps::record_call(const PlannedCall& planned, const c10::OperatorHa
   if (planned.first) (*records_)[planned.op].clear();
   const auto calls = records_->find(planned.op);
   if (calls == records_->end()) return;
-  calls->second.push_back(record(op, traits, stack, planned.outputs,
-                                 {.storage_of =
-                                      [this](const at::Tensor& tensor) {
-                                        const int storage = storage_of(tensor);
-                                        return is_managed(storage) ? storage
-                                                                   : kNone;  // what is adopted is not recomputed from
-                                      },
-                                  .changes = changes_}));
+  bool is_as_planned = true;
+  const auto source_of = [&](const at::Tensor& tensor) {
+    const int storage = storage_of(tensor);
+    if (!is_managed(storage)) return kNone;  // what is adopted is not recomputed from
+    is_as_planned = is_as_planned && std::ranges::find(planned.reads, storage) != planned.reads.end();
+    return storage;
+  };
+  calls->second.push_back(record(op, traits, stack, planned.outputs, {.storage_of = source_of, .changes = changes_}));
+  if (!is_as_planned) keep(planned.op);  // a layer before it was left out, say
+}
+
+void SessionSteps::keep(int op) {
+  tidemark_error* error = nullptr;
+  records_->erase(op);
+  check(tidemark_session_keep(session_, op, &error), error);
 }
 
 void SessionSteps::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
   const SessionLock lock;
   tidemark_error* error = nullptr;
-  if (!is_lendable(tensor)) {  // its holder keeps it, and so all that the operation made is kept
-    records_->erase(planned.op);
-    return check(tidemark_session_keep(session_, planned.op, &error), error);
-  }
+  if (!is_lendable(tensor)) return keep(planned.op);  // its holder keeps it, and so all that the operation made is kept
   if (tidemark_session_find(session_, tensor.storage().unsafeGetStorageImpl()) == storage) return;
   const tidemark_block block = lend(tensor.storage());
   const auto status = tidemark_session_take(session_, storage, block, stream(), &error);

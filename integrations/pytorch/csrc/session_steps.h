@@ -131,6 +131,8 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   [[nodiscard]] bool is_worth_adopting(const c10::Storage& storage) const;
   [[nodiscard]] int adopt(const c10::Storage& storage);
   [[nodiscard]] bool is_idle(c10::StorageImpl* storage) const;
+  /// What the op made in this step is not recomputed. With the lock.
+  void keep(int op);
   /// `handed_over`: set where the storage is the caller's from now on.
   [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again, c10::Storage& handed_over);
   void free(tidemark_saved* saved);

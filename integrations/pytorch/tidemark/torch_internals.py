@@ -74,6 +74,20 @@ def in_backward():
     return torch._C._current_graph_task_id() != -1
 
 
+_BACKWARD_ENGINE = torch.autograd.Variable._execution_engine
+
+
+def forget_failed_backward():
+    """What a backward that raised has not run stands in a queue of the calling thread until another one ends there: memory
+    until then or, where none comes, released with the thread when Python has gone."""
+    if in_backward():
+        return
+    with unseen_by_modes(), torch.enable_grad(), contextlib.suppress(torch.OutOfMemoryError):
+        one = torch.ones(())
+        root = one.detach().requires_grad_().clone()
+        _BACKWARD_ENGINE.run_backward((root,), (one,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+
+
 def is_faked():
     """Whether what the calling thread runs makes tensors without memory, as DTensor and compilers do to learn shapes. Modes
     of Python's are asked before the one that does so."""
