@@ -40,9 +40,10 @@ class Net(nn.Module):
         self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
         self.uncaptured = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, WIDTH), nn.Tanh())
         self.also = False
+        self.order = range(LAYERS)
 
     def forward(self, x):
-        for layer in self.layers:
+        for layer in (self.layers[number] for number in self.order):
             x = layer(x)
         return x + self.uncaptured(x) if self.also else x
 
@@ -134,6 +135,25 @@ def check(plan, **how):
 def test_another_branch_trains_bit_for_bit_within_the_budget(plan):
     assert saved_bytes() > plan.budget_bytes  # what would be kept
     check(plan)
+
+
+@pytest.mark.filterwarnings("ignore:tidemark")
+@pytest.mark.parametrize("order", [[0, 1, 3, 4, 5], [1, 2, 3, 4, 5], [0, 1, 3, 2, 4, 5], [5, 4, 3, 2, 1, 0], [0, 1, 1, 2, 3, 4, 5]])
+def test_layers_may_be_left_out_or_come_in_another_order(plan, order):
+    """As with stochastic depth: what reads another layer's output than planned is not recomputed from the planned one."""
+
+    def gradients(context):
+        model, seen = build(), []
+        with context(model):
+            for step in range(3):
+                model.order = order if step == 1 else range(LAYERS)
+                _loss_of_one(model).backward()
+                seen += [p.grad.clone() for p in model.parameters() if p.grad is not None]
+                model.zero_grad()
+        return seen
+
+    expected, seen = gradients(without_session), gradients(lambda model: tidemark.session(plan, model))
+    assert len(seen) == len(expected) and all(torch.equal(a, b) for a, b in zip(seen, expected, strict=True))
 
 
 class LooksTwice(torch.autograd.Function):

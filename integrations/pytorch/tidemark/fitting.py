@@ -23,7 +23,7 @@ from .held_elsewhere import held_elsewhere
 from .planning import plan
 from .running import Session
 from .sizes import format_bytes, parse_bytes
-from .wrappers import called_model, forward_within, inner_model, inner_optimizer, within
+from .wrappers import called_model, check_context, forward_within, inner_model, inner_optimizer, within
 
 
 def fit(
@@ -61,6 +61,7 @@ def fit(
     called, model, optimizer = called_model(model), inner_model(model), inner_optimizer(optimizer)
     batch = dict(batch) if isinstance(batch, Mapping) else batch
     _check(model, batch, optimizer)
+    check_context(autocast)
     _serve(model)
     with forward_within(model, autocast):
         graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, called=called, **_how(capturing))

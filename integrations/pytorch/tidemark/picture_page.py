@@ -1,12 +1,12 @@
 """A step's memory as a picture: before, planned, and measured where something was measured."""
 
-import html
 import os
 
 from .errors import BadValueError
-from .memory_chart import Line, Panel, chart
+from .memory_chart import Line, Panel, chart, escaped
 from .memory_curve import MemoryCurve
 from .sizes import format_bytes
+from .whole_file import write_whole
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
@@ -31,13 +31,12 @@ class Picture:
 
     def __init__(self, title, summary, svg):
         self.svg = svg
-        self.page = _PAGE.format(title=html.escape(title), summary=html.escape(summary), chart=svg)
+        self.page = _PAGE.format(title=escaped(title), summary=escaped(summary), chart=svg)
 
     def save(self, path):
         """As HTML, or as SVG where the path ends so."""
         text = self.svg if os.fspath(path).endswith(".svg") else self.page
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_whole(path, text.encode())
 
     def saved(self, path):
         """Itself, saved where a path is given."""
@@ -54,6 +53,8 @@ def _before(graph, by):
 
 
 def _measured(step):
+    if step is not None and not hasattr(step, "live_bytes"):
+        raise BadValueError(f"measured is of type {type(step).__name__}; right would be what tidemark.measured_step() has filled")
     title = "measured: one step, by requests and releases of the allocator in order"
     return [Panel(title, levels=step.live_bytes)] if step is not None and step.live_bytes else []
 

@@ -1,6 +1,5 @@
 """From a captured step and a budget to a plan, by the planner behind the C interface, and from a file."""
 
-import contextlib
 import ctypes
 import dataclasses
 import json
@@ -14,6 +13,7 @@ from .errors import BadTypeError, BadValueError, InfeasibleError, TidemarkError
 from .graph import Graph
 from .plan_watch import call_watched
 from .sizes import format_bytes, format_up, parse_bytes
+from .whole_file import write_whole
 
 
 @dataclasses.dataclass(repr=False)
@@ -52,15 +52,7 @@ class Plan:
 
     def save(self, path):
         """Writes plan.json, which every verb of the command line takes: whole, or not at all."""
-        written = f"{os.fspath(path)}.{os.getpid()}.part"
-        try:
-            with open(written, "wb") as out:
-                out.write(self.file)
-            os.replace(written, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(written)
-            raise
+        write_whole(path, self.file)
 
     @classmethod
     def load(cls, path):
