@@ -262,6 +262,16 @@ def _squeeze():
             held.append(torch.empty(1 << 16))
 
 
+@pytest.mark.skipif(not hasattr(Exception, "add_note"), reason="Python before 3.11 has no notes")
+def test_memory_that_runs_out_says_what_would_help(plan):
+    model, x = build(), torch.randn(8 * ROWS, WIDTH)
+    with pytest.raises(torch.OutOfMemoryError) as raised:
+        with tidemark.session(plan, model):
+            loss_of(model(x)).backward()
+    (note,) = raised.value.__notes__
+    assert note.startswith("tidemark: the plan has ") and ("reserve=" in note or "capture the largest batch" in note)
+
+
 @pytest.mark.filterwarnings("ignore:tidemark")
 def test_what_was_changed_in_place_is_refused_as_ever(plan):
     def extra(h):

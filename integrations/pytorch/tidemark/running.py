@@ -27,7 +27,7 @@ from .plan_follower import PlanFollower
 from .planning import Plan
 from .session_memory import SessionMemory
 from .session_place import SessionPlace
-from .sizes import parse_bytes
+from .sizes import format_bytes, parse_bytes
 from .stand_in import fingerprint
 
 _active = None
@@ -102,10 +102,22 @@ class Session:
         logs.began(self)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, _, error, __):
+        if isinstance(error, torch.OutOfMemoryError) and hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(self._why_out_of_memory())
         if self._place.is_this_process() and not self._place.is_this_thread():
             raise SessionError("a session is left in another thread than it was begun in; leave it where it was begun")
         self._leave()
+
+    def _why_out_of_memory(self):
+        counters = self.counters
+        said = f"tidemark: the plan has {format_bytes(self.plan.peak_bytes)} of {format_bytes(self.plan.budget_bytes)}"
+        if counters.off_plan == 0:
+            return f"{said}, and no step departed from it; leave more to what the loop holds besides (reserve=), or to the budget"
+        return (
+            f"{said}, and steps departed from it {counters.off_plan} times, as where a batch is larger or another branch is "
+            f"taken; capture the largest batch and the usual branch, or give a larger budget"
+        )
 
     def _leave(self):
         """All of it is undone, whatever part of that fails."""
