@@ -44,6 +44,7 @@ class Report:
     rungs: dict  # what was done for loads above the planned ones, so far: room, spill, chunks
     replans: int = 0  # plans for larger loads that were taken up, so far
     paths: int = 0  # plans for other paths, or larger batches, that were taken up, so far
+    reserve_bytes: int = 0  # of the budget, left to what is beside the step, and measured with it
 
     @staticmethod
     def of(plan, model, measured, counters, limits, rungs, replans=0, paths=0):
@@ -69,6 +70,7 @@ class Report:
             rungs,
             replans,
             paths,
+            plan.reserve_bytes,
         )
 
     @property
@@ -111,13 +113,16 @@ class Report:
         for role in _ORDER:
             if self.predicted.get(role):
                 lines.append(f"            {format_bytes(self.predicted[role]):>12}  {role.replace('_', ' ')}")
+        if self.reserve_bytes:
+            lines.append(f"            {format_bytes(self.reserve_bytes):>12}  left to what is beside the step")
         if self.measured_peak_bytes is None:
             how = "install()" if self.is_cpu else "cuda() or .npu()"
             lines.append(f"measured    not here: tidemark.allocator.{how}")
         else:
-            share = 100 * self.measured_peak_bytes / self.predicted_peak_bytes
+            share = 100 * self.measured_peak_bytes / (self.predicted_peak_bytes + self.reserve_bytes)
+            both = "predicted and left" if self.reserve_bytes else "predicted"
             lines.append(
-                f"measured    {format_bytes(self.measured_peak_bytes)} in blocks ({share:.1f} % of predicted), "
+                f"measured    {format_bytes(self.measured_peak_bytes)} in blocks ({share:.1f} % of {both}), "
                 f"{format_bytes(self.measured_reserved_bytes)} taken from the machine"
             )
         for phase, what in _PHASES.items() if self.measured_by_phase else ():
