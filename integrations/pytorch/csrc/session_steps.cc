@@ -306,16 +306,25 @@ int SessionSteps::adopt(const c10::Storage& storage) {
   const auto status = tidemark_session_adopt(session_, block, stream(), &adopted, &error);
   if (status != TIDEMARK_STATUS_OK) static_cast<void>(reclaim(block));
   check(status, error);
-  adopted_.try_emplace(block.handle, block);
+  Adopted& known = adopted_[block.handle];
+  known.block = block;
+  ++known.times;
   return adopted;
+}
+
+void SessionSteps::forget_adopted(const void* handle) {
+  const auto found = adopted_.find(handle);
+  if (found != adopted_.end() && --found->second.times == 0) adopted_.erase(found);
 }
 
 /// Nor may its bytes have moved, as by a resize of a storage that the plan does not know.
 bool SessionSteps::is_idle(c10::StorageImpl* storage) const {
   if (c10::raw::intrusive_ptr::use_count(storage) != 1) return false;
-  const auto block = adopted_.find(storage);
-  return block == adopted_.end() || (block->second.address == reinterpret_cast<tidemark_address>(storage->data()) &&
-                                     block->second.bytes == static_cast<std::int64_t>(storage->nbytes()));
+  const auto found = adopted_.find(storage);
+  if (found == adopted_.end()) return true;
+  const tidemark_block& block = found->second.block;
+  return block.address == reinterpret_cast<tidemark_address>(storage->data()) &&
+         block.bytes == static_cast<std::int64_t>(storage->nbytes());
 }
 
 c10::Storage SessionSteps::use(tidemark_saved* saved, bool again, c10::Storage& handed_over) {
@@ -328,7 +337,7 @@ c10::Storage SessionSteps::use(tidemark_saved* saved, bool again, c10::Storage& 
   check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &is_handed_over, &error), error);
   if (block.handle == nullptr) return {};
   if (is_handed_over == 0) return look_at(block);
-  adopted_.erase(block.handle);
+  forget_adopted(block.handle);
   handed_over = reclaim(block);
   note_stream(handed_over);
   return handed_over;
@@ -455,7 +464,7 @@ tidemark_block SessionSteps::take_block(std::int64_t bytes) {
 }
 
 void SessionSteps::release(tidemark_block block) {
-  adopted_.erase(block.handle);
+  forget_adopted(block.handle);
   const c10::Storage storage = reclaim(block);
   try {
     note_stream(storage);

@@ -131,6 +131,7 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   [[nodiscard]] bool is_worth_adopting(const c10::Storage& storage) const;
   [[nodiscard]] int adopt(const c10::Storage& storage);
   [[nodiscard]] bool is_idle(c10::StorageImpl* storage) const;
+  void forget_adopted(const void* handle);
   /// What the op made in this step is not recomputed. With the lock.
   void keep(int op);
   /// `handed_over`: set where the storage is the caller's from now on.
@@ -167,8 +168,12 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   std::map<std::int64_t, std::weak_ptr<StepRecords>> in_flight_;  // by step
   std::int64_t changes_ = 0;                                      // in place, that the session heard of
   std::unordered_map<const void*, std::int64_t> last_change_;     // by storage, while steps are in flight
-  std::unordered_map<const void*, tidemark_block> adopted_;       // as they were; by storage
-  std::exception_ptr thrown_;                                     // in a callback
+  struct Adopted {
+    tidemark_block block{};  // as it was
+    int times = 0;           // by steps in flight
+  };
+  std::unordered_map<const void*, Adopted> adopted_;  // by storage
+  std::exception_ptr thrown_;                         // in a callback
 };
 
 /// Of whom make_room() is asked from now on; nullptr: none.
