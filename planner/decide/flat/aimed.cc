@@ -10,8 +10,8 @@
 
 #include "planner/decide/flat/core_choices.h"
 #include "planner/decide/flat/list_length.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/repeats.h"
-#include "planner/decide/flat/rerun.h"
 #include "planner/decide/flat/seeds.h"
 #include "planner/decide/flat/state.h"
 #include "planner/decide/flat/ways.h"
@@ -167,7 +167,7 @@ class AimedSearch {
       repeats_.replicate(*best, source.layer, source.first, source.last, state);
       Improver improver(state, found[i], kSeed + i + 100 * round + 50'000);
       if (state.profile().overflow() > 0 && !improver.repair(work)) return;
-      take_back_idle(state, work);
+      undo_idle(state, work);
       found[i].add(state.solution());
     });
     for (const Archive& one : found) archive_.add_all(one);

@@ -8,7 +8,7 @@
 
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/random.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {
@@ -76,7 +76,7 @@ class Pass {
       // Of a list without pages that is not long, local search finds it by itself, and more in the same time.
       if (swaps_.empty() && p_.op_count <= kLongOps) return;
       const std::int64_t before = state.profile().work();
-      take_back_idle(state, kTakeBackWork * p_.op_count);
+      undo_idle(state, kTakeBackWork * p_.op_count);
       work_ += state.profile().work() - before;
     });
   }

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "planner/decide/flat/list_length.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {
@@ -170,15 +170,15 @@ bool Improver::rerun(Key key, const Way& way) {
   if (way.price > 0) {
     inputs_.begin(key, way.price);
     const auto cheapest = [&](std::int32_t r, bool) { return too_dear() ? Input::lives_on : inputs_.choose(r).input; };
-    return rerun_with_inputs(state_, key, cheapest, drops_later);
+    return recompute_with_inputs(state_, key, cheapest, drops_later);
   }
   int inputs = 0;
   const auto choose = [&](std::int32_t, bool pageable) {
     if (too_dear()) return Input::lives_on;
     if (random_.unit() >= way.recreate || ++inputs > way.most_inputs) return Input::lives_on;
-    return pageable && random_.below(2) == 0 ? Input::is_paged_in : Input::runs_again;
+    return pageable && random_.below(2) == 0 ? Input::swapped_in : Input::recomputed;
   };
-  return rerun_with_inputs(state_, key, choose, drops_later);
+  return recompute_with_inputs(state_, key, choose, drops_later);
 }
 
 bool Improver::too_dear(std::int64_t more) const {

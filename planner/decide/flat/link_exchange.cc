@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {
@@ -92,7 +92,7 @@ class Exchange {
       if (v < 0 || v >= stage || !p_.may_rerun(v, stage) || key_of(stage, v) >= swap.use) continue;
       state_.erase_swap(swap);
       const auto lives_on = [](std::int32_t, bool) { return Input::lives_on; };
-      static_cast<void>(rerun_with_inputs(state_, key_of(stage, v), lives_on, [] { return false; }));
+      static_cast<void>(recompute_with_inputs(state_, key_of(stage, v), lives_on, [] { return false; }));
       keep_if_better();
     }
   }

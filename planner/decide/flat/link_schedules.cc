@@ -14,7 +14,7 @@
 #include "planner/decide/flat/link_exchange.h"
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/parted_progress.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/state.h"
 #include "planner/decide/gaps/load_tree.h"
 #include "planner/threads/parallel.h"

@@ -12,7 +12,7 @@
 #include "planner/decide/flat/exact_frontier.h"
 #include "planner/decide/flat/link_schedules.h"
 #include "planner/decide/flat/list_length.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/search.h"
 #include "planner/decide/flat/state.h"
 

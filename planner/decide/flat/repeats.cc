@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {

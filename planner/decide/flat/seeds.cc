@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "planner/decide/flat/list_length.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/treeverse.h"
 #include "planner/threads/parallel.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "planner/decide/flat/plan.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/repeats.h"
-#include "planner/decide/flat/rerun.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 #include "tests/support/sanitized.h"
