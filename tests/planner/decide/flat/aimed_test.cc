@@ -1,4 +1,4 @@
-// Searches for one budget (aimed.h), and the repeats they fold (repeats.h).
+// Searches for one budget (aimed.h).
 
 #include "planner/decide/flat/aimed.h"
 
@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "planner/decide/flat/plan.h"
-#include "planner/decide/flat/recompute.h"
-#include "planner/decide/flat/repeats.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 #include "tests/support/sanitized.h"
@@ -26,36 +24,6 @@ ReferenceStep some_step(std::uint64_t seed) {
   const bool swaps = seed % 3 > 0;
   ReferenceStep step = repeated_layers(seed, 6, 8, swaps);
   return seed % 3 == 2 ? testing::with_link(std::move(step), seed, 20) : step;
-}
-
-TEST(Repeats, FindsTheLayersOfAStep) {
-  for (std::uint64_t seed = 0; seed < testing::cases(10U); ++seed) {
-    const FlatStep flat(repeated_layers(seed, 7, 9, seed % 2 == 0));
-    const Repeats repeats(flat.problem);
-    EXPECT_GE(repeats.layers(), 6) << seed;  // the ends may take the place of ops of a first or last layer
-    EXPECT_LE(repeats.layers(), 8) << seed;
-  }
-  const FlatStep none(testing::random_step(1, {.ops = 120}));
-  EXPECT_LT(Repeats(none.problem).layers(), 4);
-}
-
-/// Whatever is done in one layer keeps the rules in any other.
-TEST(Repeats, ReplicatedSchedulesKeepTheRules) {
-  for (std::uint64_t seed = 0; seed < testing::cases(6U); ++seed) {
-    const FlatStep flat(repeated_layers(seed, 6, 8, seed % 2 == 0));
-    const Repeats repeats(flat.problem);
-    ASSERT_GE(repeats.layers(), 2);
-    const Bytes budget = keep_all_peak(flat.step) * 6 / 10;
-    Archive archive;
-    search_within(flat.problem, {.budgets = {budget}, .work = 1e5}, {}, archive);
-    const Solution* found = archive.best_within(budget);
-    ASSERT_NE(found, nullptr) << seed;
-    for (std::int32_t from = 0; from < repeats.layers(); ++from) {
-      State state(flat.problem, budget);
-      repeats.replicate(*found, from, 0, repeats.layers() - 1, state);
-      expect_carried_out(flat, schedule_of(state));
-    }
-  }
 }
 
 /// A search that folds repeats and aims at one budget is not worse than one for all budgets, which does neither, at the
