@@ -1,13 +1,16 @@
-// Searches for one budget (aimed.h).
+// Searches for one budget (aimed.h): what they come to, when they stop, and what they tell.
 
 #include "planner/decide/flat/aimed.h"
 
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
+#include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <vector>
 
+#include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/plan.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
@@ -81,6 +84,64 @@ TEST(AimedSearch, StopsAtOnceWithWhatItHas) {
   EXPECT_GT(fitting, 0);
 }
 
+/// Whenever that is.
+TEST(AimedSearch, StoppedOnTheWayItKeepsTheRules) {
+  for (std::uint64_t seed = 0; seed < testing::cases(3U); ++seed) {
+    const FlatStep flat(some_step(seed));
+    const Bytes budget = keep_all_peak(flat.step) * 6 / 10;
+    for (const int most : {1, 3, 10, 30, 100, 300, 1000, 3000}) {
+      std::atomic<int> asked{0};
+      const StepPlan plan = plan_step_within(
+          flat.problem, budget, {.effort = 0.02, .aimed = true, .should_stop = [&] { return ++asked > most; }});
+      ASSERT_TRUE(plan.fits() || !plan.proven) << seed << " after " << most;
+      if (!plan.fits()) continue;
+      EXPECT_LE(plan.outcome.peak_bytes, budget) << seed << " after " << most;
+      EXPECT_LE(plan.lower_bound_cost, plan.outcome.added_cost) << seed << " after " << most;
+      expect_carried_out(flat, plan.order);
+    }
+  }
+}
+
+/// A long chain and the way back.
+ReferenceStep long_step(std::int32_t layers) {
+  ReferenceStep step{.name = "long"};
+  for (std::int32_t v = 0; v < 2 * layers; ++v) {
+    const std::int32_t of = std::min(v, 2 * layers - 1 - v);
+    step.storages.push_back({.name = "s", .bytes = 1 + of * 37 % 50});
+    ReferenceStep::Op op{.name = "o", .cost = 100 + of * 91 % 800, .writes = {v}};
+    if (v > 0) op.reads.push_back(v - 1);
+    if (v > layers) op.reads.push_back(of);
+    if (v >= layers) {
+      op.phase = OpPhase::backward;
+      op.recompute = ReferenceStep::Recompute::never;
+    }
+    testing::sort_once_each(op.reads);
+    step.ops.push_back(std::move(op));
+  }
+  return step;
+}
+
+double processor_seconds(const auto& work) {
+  const std::clock_t begin = std::clock();
+  work();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+/// Nothing large is left that does not ask: all of it takes less than a part of what a bound does that nobody stops.
+TEST(AimedSearch, StoppedAtOnceALongStepTakesLittle) {
+  const FlatStep flat(long_step(3000));
+  const Bytes keep = keep_all_peak(flat.step);
+  const double bound = processor_seconds([&] { static_cast<void>(least_added_cost(flat.problem, keep * 60 / 100)); });
+  for (const Bytes percent : {60, 15}) {
+    StepPlan plan;
+    const double stopped = processor_seconds([&] {
+      plan = plan_step_within(flat.problem, keep * percent / 100, {.aimed = true, .should_stop = [] { return true; }});
+    });
+    EXPECT_TRUE(plan.fits()) << percent;
+    EXPECT_LT(stopped, bound / 2) << percent;
+  }
+}
+
 TEST(AimedSearch, StopsWhenItIsTold) {
   const FlatStep flat(some_step(3));
   std::atomic<int> asked{0};
@@ -100,6 +161,44 @@ TEST(AimedSearch, TheLowestPeakToldIsMet) {
     ASSERT_FALSE(none.fits());
     EXPECT_TRUE(none.proven);
     EXPECT_TRUE(plan_step_within(flat.problem, none.smallest_known_peak, limits).fits()) << seed;
+  }
+}
+
+/// Where a first look or a search for all budgets follows as well; 1 is told when nothing is left to search.
+TEST(AimedSearch, ProgressNeverFallsWhereItIsTight) {
+  int tight = 0;
+  for (const std::uint64_t seed : {0U, 3U}) {
+    const FlatStep flat(testing::random_step(seed, {.ops = 150}));
+    const Bytes lowest = plan_step_within(flat.problem, 1, {.effort = 0.02, .aimed = true}).smallest_known_peak;
+    for (const Bytes percent : {100, 102}) {
+      std::vector<double> told;
+      std::atomic<int> asked{0};
+      int asked_before_end = -1;
+      PlanLimits limits{.effort = 0.02, .aimed = true};
+      limits.should_stop = [&] { return ++asked < 0; };
+      limits.on_progress = [&](double share) {
+        if (share >= 1 && asked_before_end < 0) asked_before_end = asked;
+        told.push_back(share);
+      };
+      static_cast<void>(plan_step_within(flat.problem, lowest * percent / 100, limits));
+      EXPECT_TRUE(std::ranges::is_sorted(told)) << seed << " at " << percent;
+      EXPECT_EQ(asked, asked_before_end) << seed << " at " << percent << ": searched on when all was told to be done";
+      tight += std::ranges::count_if(told, [](double share) { return share > 0.5 && share < 1; }) > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(tight, 0);
+}
+
+/// Also where further budgets are asked for, as where addresses take more than the bytes alive.
+TEST(AimedSearch, ProgressNeverFallsFromOneBudgetToTheNext) {
+  for (const std::uint64_t seed : {1U, 2U}) {  // without a link and with one
+    const FlatStep flat(some_step(seed));
+    std::vector<double> told;
+    StepPlanner planner(flat.problem,
+                        {.effort = 0.005, .aimed = true, .on_progress = [&](double share) { told.push_back(share); }});
+    for (const Bytes percent : {60, 59, 58})
+      static_cast<void>(planner.within(keep_all_peak(flat.step) * percent / 100));
+    EXPECT_TRUE(std::ranges::is_sorted(told)) << seed;
   }
 }
 
