@@ -95,6 +95,12 @@ std::vector<Solution> some_of(const std::vector<Solution>& all, std::int32_t ops
 
 }  // namespace
 
+Bytes copied_bytes(const Problem& problem, const RunOrder& schedule) {
+  Bytes bytes = 0;
+  for (const RunOrder::Swap& swap : schedule.swaps) bytes += problem.bytes[static_cast<std::size_t>(swap.storage)];
+  return bytes;
+}
+
 std::vector<LinkSchedule> best_of(std::vector<LinkSchedule> all) {
   std::ranges::stable_sort(all, {}, [](const LinkSchedule& one) { return std::tuple(one.peak_bytes, one.added_cost); });
   std::vector<LinkSchedule> best;

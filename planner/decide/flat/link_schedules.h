@@ -24,6 +24,10 @@ struct LinkSchedule {
   RunOrder schedule;
 };
 
+/// Bytes that a schedule copies in, each time they are. Copies may cost nothing: fewer of them then still leave the
+/// link, host memory and whoever shares them more.
+[[nodiscard]] Bytes copied_bytes(const Problem& problem, const RunOrder& schedule);
+
 /// Those that no other one makes useless, being lower and as cheap, or cheaper and as low: ascending peaks, descending
 /// costs.
 [[nodiscard]] std::vector<LinkSchedule> best_of(std::vector<LinkSchedule> all);

@@ -24,6 +24,7 @@ constexpr double kViewsShare = 0.4;  // of its work; the rest, over the ops, goe
 constexpr std::size_t kTimedOfView = 16;
 constexpr std::size_t kExchanges = 4;
 constexpr double kMostTries = 200;
+constexpr std::int64_t kUndoWork = 1000;  // per op, of undoing swaps that are not needed
 
 bool stopped(const SearchLimits& limits) {
   return limits.should_stop && limits.should_stop();
@@ -115,6 +116,30 @@ std::vector<LinkSearch::Timed> LinkSearch::exchanged(std::vector<Timed> starts, 
   return better;
 }
 
+std::tuple<std::int64_t, Bytes, Bytes> LinkSearch::rank_of(const LinkSchedule& one) const {
+  return {one.added_cost, copied_bytes(problem_, one.schedule), one.peak_bytes};
+}
+
+const LinkSearch::Timed* LinkSearch::best_fitting(const std::vector<Timed>& timed, Bytes budget) const {
+  const Timed* best = nullptr;
+  for (const Timed& one : timed)
+    if (one.linked.peak_bytes <= budget && (best == nullptr || rank_of(one.linked) < rank_of(best->linked)))
+      best = &one;
+  return best;
+}
+
+/// Where copies cost nothing the views do not mind them, and what they find below the budget has more than it needs.
+void LinkSearch::add_with_fewer_copies(Bytes budget, std::vector<Timed>& timed) const {
+  const Timed* best = best_fitting(timed, budget);
+  if (best == nullptr || best->linked.schedule.swaps.empty()) return;
+  State state(problem_, budget);
+  state.load(Solution(best->solution));
+  undo_idle(state, kUndoWork * problem_.op_count);
+  std::optional<LinkSchedule> linked = timed_within(problem_, schedule_of(state), budget);
+  if (!linked || linked->peak_bytes > budget || rank_of(*linked) >= rank_of(best->linked)) return;
+  timed.push_back({.solution = state.solution(), .linked = *std::move(linked)});
+}
+
 std::vector<LinkSchedule> LinkSearch::within(Bytes budget, double work, const SearchLimits& limits) {
   const auto fits = [&](const std::vector<Timed>& timed) {
     return !timed.empty() && timed.front().linked.peak_bytes <= budget;
@@ -125,6 +150,9 @@ std::vector<LinkSchedule> LinkSearch::within(Bytes budget, double work, const Se
     timed = timed_known(budget, limits);
   }
   std::ranges::move(exchanged(timed, budget, work * (1 - kViewsShare), limits), std::back_inserter(timed));
+  if (!stopped(limits)) add_with_fewer_copies(budget, timed);
+  const Timed* fitting = best_fitting(timed, budget);
+  const std::optional<LinkSchedule> chosen = fitting == nullptr ? std::nullopt : std::optional(fitting->linked);
   known_.clear();
   std::vector<LinkSchedule> schedules;
   for (Timed& one : timed) {
@@ -132,7 +160,9 @@ std::vector<LinkSchedule> LinkSearch::within(Bytes budget, double work, const Se
     schedules.push_back(std::move(one.linked));
   }
   if (limits.on_progress) limits.on_progress(1);
-  return best_of(std::move(schedules));
+  std::vector<LinkSchedule> best = best_of(std::move(schedules));
+  if (chosen) best.push_back(*chosen);  // best_of() knows peaks only
+  return best;
 }
 
 }  // namespace tidemark::decide::flat

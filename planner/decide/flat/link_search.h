@@ -4,7 +4,9 @@
 // (aimed.h); what is found is timed at the budget, and the cheapest are improved on what they really add
 // (link_exchange.h).
 
+#include <cstdint>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,7 +26,8 @@ class LinkSearch {
   /// The problem must outlive this. REQUIRES: problem.has_link.
   explicit LinkSearch(const Problem& problem) : problem_(problem) {}
 
-  /// At least one; some may be above the budget. `work`: entries of profiles looked at, about. Told to stop, it ends
+  /// At least one; some may be above the budget. Of those that fit and add least the one that copies least is among
+  /// them. `work`: entries of profiles looked at, about. Told to stop, it ends
   /// with what it has, which is one pass in one view at least.
   [[nodiscard]] std::vector<LinkSchedule> within(Bytes budget, double work, const SearchLimits& limits);
 
@@ -41,6 +44,10 @@ class LinkSearch {
   };
   void search_views(Bytes budget, double work, const SearchLimits& limits);
   [[nodiscard]] std::vector<Timed> timed_known(Bytes budget, const SearchLimits& limits) const;
+  /// Less is better: what it adds, then bytes copied, then its peak.
+  [[nodiscard]] std::tuple<std::int64_t, Bytes, Bytes> rank_of(const LinkSchedule& one) const;
+  [[nodiscard]] const Timed* best_fitting(const std::vector<Timed>& timed, Bytes budget) const;
+  void add_with_fewer_copies(Bytes budget, std::vector<Timed>& timed) const;
   [[nodiscard]] std::vector<Timed> exchanged(std::vector<Timed> starts, Bytes budget, double work,
                                              const SearchLimits& limits) const;
 

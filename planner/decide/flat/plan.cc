@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "planner/decide/flat/aimed.h"
@@ -194,10 +195,11 @@ class StepPlanner::Known {
     const LinkSchedule* best = nullptr;
     for (const LinkSchedule& one : aimed_linked_) {
       plan.smallest_known_peak = std::min(plan.smallest_known_peak, one.peak_bytes);
+      const auto rank = [&](const LinkSchedule& s) {
+        return std::tuple(s.added_cost, copied_bytes(problem_, s.schedule), s.peak_bytes);
+      };
       const bool fits = one.peak_bytes <= plan.budget_bytes;
-      if (fits && (best == nullptr ||
-                   std::pair(one.added_cost, one.peak_bytes) < std::pair(best->added_cost, best->peak_bytes)))
-        best = &one;
+      if (fits && (best == nullptr || rank(one) < rank(*best))) best = &one;
     }
     if (best != nullptr) accept(plan, best->schedule);
     if (!problem_.has_link) accept_cheaper(plan, aimed_);

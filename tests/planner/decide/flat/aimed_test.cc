@@ -52,6 +52,29 @@ TEST(AimedSearch, FitsIsCheckedAndIsNoWorseThanOneForAllBudgets) {
   }
 }
 
+/// Copies that cost nothing are no reason to copy what might as well stay: not much more than what is missing.
+TEST(AimedSearch, CopiesLittleMoreThanItMustWhereCopiesAreFree) {
+  for (const std::uint64_t seed : {0U, 1U, 2U, 3U}) {
+    ReferenceStep step = repeated_layers(seed, 8, 8, true);
+    for (ReferenceStep::Storage& row : step.storages) {
+      row.swappable = true;
+      row.copies = {};
+      row.copies.out.link = row.copies.in.link = static_cast<std::int64_t>(seed % 2);
+    }
+    step.storages.front().copies.out.link = 1;  // there is a link
+    const FlatStep flat(std::move(step));
+    const Bytes keep = keep_all_peak(flat.step), budget = keep * 85 / 100;
+    const StepPlan plan = plan_step_within(flat.problem, budget, {.effort = 0.02, .aimed = true});
+    ASSERT_TRUE(plan.fits()) << seed;
+    expect_carried_out(flat, plan.order);
+    EXPECT_EQ(plan.outcome.added_cost, 0) << seed;
+    Bytes copied = 0;
+    for (const RunOrder::Swap& swap : plan.order.swaps)
+      copied += flat.step.storages[static_cast<std::size_t>(swap.storage)].bytes;
+    EXPECT_LE(copied, 2 * (keep - budget)) << seed;
+  }
+}
+
 TEST(AimedSearch, DoesNotDependOnTheThreadCount) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const FlatStep flat(some_step(seed));
