@@ -38,11 +38,15 @@ decide::FlatOptions flat_options(const PlanRequest& request) {
   options.effort = request.step->effort;
   options.aimed = !request.step->frontier;
   options.on_progress = request.step->on_progress;
-  options.should_stop = request.step->should_stop;
+  options.should_stop = stop_question(request);
   return options;
 }
 
 }  // namespace
+
+std::function<bool()> stop_question(const PlanRequest& request) {
+  return request.step ? request.step->should_stop : nullptr;
+}
 
 Budgets budgets_of(const PlanRequest& request) {
   Budgets b;
@@ -74,7 +78,8 @@ Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& a
   built.layout = layout::lay_out(built.schedule, {.arenas = layout::device_and_host(budgets.device, budgets.host,
                                                                                     problem.machine().alignment_bytes),
                                                   .arena_of = {},
-                                                  .work = pack_work(problem, request)});
+                                                  .work = pack_work(problem, request),
+                                                  .should_stop = stop_question(request)});
   return built;
 }
 

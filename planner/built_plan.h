@@ -1,6 +1,7 @@
 #pragma once
 // What a policy answers for one rank, carried all the way to addresses, and the budgets that it is held against.
 
+#include <functional>
 #include <memory>
 
 #include "planner/decide/gaps/plan_cost.h"
@@ -21,6 +22,9 @@ struct Budgets {
   Bytes total = 0;
 };
 [[nodiscard]] Budgets budgets_of(const PlanRequest& request);
+
+/// Whether the work on a given step is to end; empty: nobody asks, as of a job.
+[[nodiscard]] std::function<bool()> stop_question(const PlanRequest& request);
 
 /// What a rank's search is about, with the state offloaded that the choice says. It refers to plan.graph and
 /// plan.liveness.

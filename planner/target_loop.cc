@@ -19,9 +19,10 @@ constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets 
 constexpr int kBoundSteps = 160;
 
 /// What no plan within the budgets adds less than, where the answers proved nothing.
-double lower_bound(decide::RankProblem& problem, const Budgets& budgets) {
+double lower_bound(decide::RankProblem& problem, const Budgets& budgets, const PlanRequest& request) {
   if (problem.is_flat())
-    return static_cast<double>(decide::flat::least_added_cost(problem.flat_problem(), budgets.device));
+    return static_cast<double>(
+        decide::flat::least_added_cost(problem.flat_problem(), budgets.device, stop_question(request)));
   const decide::gaps::GapProblem& gaps = problem.gaps();
   return decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, budgets.device), budgets.device,
                                    budgets.host, kBoundSteps)
@@ -46,7 +47,7 @@ class TargetLoop {
 
   [[nodiscard]] TargetResult result() && {
     return {.best = *std::move(best_),
-            .bound_ns = bound_ns_ ? *bound_ns_ : lower_bound(problem_, budgets_),
+            .bound_ns = bound_ns_ ? *bound_ns_ : lower_bound(problem_, budgets_, in_.request),
             .prices = std::move(prices_)};
   }
 

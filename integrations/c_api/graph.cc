@@ -1,15 +1,14 @@
 // Steps captured elsewhere, in the C interface: the text of a graph in, the answer as JSON out.
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "integrations/c_api/handles.h"
+#include "integrations/c_api/plan_watch.h"
 #include "integrations/c_api/structs.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/import_captured_step.h"
@@ -33,45 +32,6 @@ Outcome check_options(const tidemark_graph_options& o) {
                         {.name = "effort_percent", .value = o.effort_percent, .least = 1, .most = kMostEffortPercent}});
 }
 
-/// The caller's watch, asked by one thread at a time and not too often; what it said once holds.
-class Watch {
- public:
-  explicit Watch(const tidemark_graph_options& options) : watch_(options.watch), user_(options.watch_user) {}
-
-  [[nodiscard]] bool is_given() const { return watch_ != nullptr; }
-  void tell(double share) {
-    double before = share_.load(std::memory_order_relaxed);
-    while (share > before && !share_.compare_exchange_weak(before, share, std::memory_order_relaxed)) {
-    }
-    ask();
-  }
-  bool should_stop() {
-    ask();
-    return stop_.load(std::memory_order_relaxed);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kPause{10};
-
-  void ask() {
-    if (stop_.load(std::memory_order_relaxed)) return;
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock() || stop_.load(std::memory_order_relaxed)) return;
-    const Clock::time_point now = Clock::now();
-    if (asked_ && now - *asked_ < kPause) return;
-    asked_ = now;
-    if (watch_(user_, share_.load(std::memory_order_relaxed)) != 0) stop_.store(true, std::memory_order_relaxed);
-  }
-
-  const tidemark_plan_watch watch_;
-  void* const user_;
-  std::mutex mutex_;
-  std::optional<Clock::time_point> asked_;
-  std::atomic<double> share_{0};
-  std::atomic<bool> stop_{false};
-};
-
 Outcome plan_graph(std::string_view text, const std::string& name, const tidemark_graph_options& options,
                    tidemark_buffer** answer, tidemark_buffer** plan_file) {
   Result<formats::CapturedStep> step = formats::read_captured_step(text, name);
@@ -88,11 +48,12 @@ Outcome plan_graph(std::string_view text, const std::string& name, const tidemar
                       .graph = std::make_shared<const Graph>(std::move(step.value().graph)),
                       .rules = {.collective = options.group_recompute != 0},
                       .effort = options.effort_percent > 0 ? static_cast<double>(options.effort_percent) / 100 : 1};
-  Watch watch(options);
-  if (watch.is_given()) {
-    request.step->on_progress = [&watch](double share) { watch.tell(share); };
-    request.step->should_stop = [&watch] { return watch.should_stop(); };
-    static_cast<void>(watch.should_stop());
+  std::optional<PlanWatch> watch;
+  if (options.watch != nullptr) {
+    watch.emplace(options.watch, options.watch_user);
+    request.step->on_progress = [&watch](double share) { watch->tell(share); };
+    request.step->should_stop = [&watch] { return watch->should_stop(); };
+    static_cast<void>(watch->should_stop());
   }
   const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome_of(outcome.error());

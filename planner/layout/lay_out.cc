@@ -67,14 +67,14 @@ std::vector<Bytes> pile_up(const PackProblem& problem, std::vector<std::size_t> 
 /// With the rows of `lasting` piled up at the bottom, where that packs low enough or no higher than without: steps that
 /// depart from the plan need memory in one piece, and what stays in between cannot be moved.
 PackAnswer pack_above(const PackProblem& problem, std::vector<std::size_t> lasting, Bytes room_bytes,
-                      std::int64_t work) {
-  if (lasting.empty()) return pack_to_fit(problem, room_bytes, work);
+                      const LayoutRequest& request) {
+  if (lasting.empty()) return pack_to_fit(problem, room_bytes, request.work, request.should_stop);
   const Bytes load = packing_load(problem);
   PackProblem piled = problem;
   piled.fixed_offset = pile_up(problem, std::move(lasting));
-  PackAnswer above = pack_to_fit(piled, room_bytes, work);
+  PackAnswer above = pack_to_fit(piled, room_bytes, request.work, request.should_stop);
   if (above.packing.height_bytes > std::min(enough_bytes(load, room_bytes), room_bytes)) {
-    PackAnswer anywhere = pack_to_fit(problem, room_bytes, work);
+    PackAnswer anywhere = pack_to_fit(problem, room_bytes, request.work, request.should_stop);
     if (anywhere.packing.height_bytes < above.packing.height_bytes) return anywhere;
   }
   above.bound_bytes = load;
@@ -83,7 +83,7 @@ PackAnswer pack_above(const PackProblem& problem, std::vector<std::size_t> lasti
 
 /// Places the residencies of one arena and sets its height. What lives all step lies at the bottom of device memory: it
 /// costs nobody a gap. Lowest is what outlives the step, by id, as who follows the plan has it elsewhere.
-PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work, Layout& layout) {
+PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, const LayoutRequest& request, Layout& layout) {
   Arena& arena = layout.arenas[row(id)];
   PackProblem problem{.alignment = arena.alignment_bytes};
   std::vector<std::size_t> residencies, left_behind;  // the latter by row of the problem
@@ -109,7 +109,7 @@ PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work
     residencies.push_back(r);
   }
   problem.alignment = unit_of(problem);
-  PackAnswer answer = pack_above(problem, std::move(left_behind), arena.capacity_bytes - base, work);
+  PackAnswer answer = pack_above(problem, std::move(left_behind), arena.capacity_bytes - base, request);
   for (std::size_t i = 0; i < residencies.size(); ++i)
     layout.offset_of[residencies[i]] = base + answer.packing.offsets[i];
   arena.height_bytes = base + answer.packing.height_bytes;
@@ -119,9 +119,10 @@ PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, std::int64_t work
 
 }  // namespace
 
-PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes, std::int64_t work) {
+PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes, std::int64_t work,
+                       const std::function<bool()>& should_stop) {
   const Bytes enough = enough_bytes(packing_load(problem), room_bytes);
-  return find_packer("auto")->pack(problem, {.work = work, .enough_bytes = enough});
+  return find_packer("auto")->pack(problem, {.work = work, .should_stop = should_stop, .enough_bytes = enough});
 }
 
 std::vector<Arena> device_and_host(Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment) {
@@ -140,7 +141,7 @@ Layout lay_out(const Schedule& schedule, const LayoutRequest& request) {
   layout.offset_of.resize(schedule.residencies.size(), 0);
   for (std::size_t a = 0; a < layout.arenas.size(); ++a) {
     layout.arenas[a].dynamic_bytes = 0;
-    const PackAnswer answer = lay_out_arena(schedule, id_of<ArenaId>(a), request.work, layout);
+    const PackAnswer answer = lay_out_arena(schedule, id_of<ArenaId>(a), request, layout);
     if (a > 0) continue;
     layout.device_load_bytes = answer.bound_bytes;
     layout.packer = answer.packer;

@@ -13,7 +13,8 @@ namespace tidemark::layout {
 /// Packs with the default packer: the orders, and for `work` (PackLimits) on top where none is low enough. Low enough
 /// is within 1/1024 of the load, or within 1/64 of it where that still leaves the height within `room_bytes`: a packing
 /// that fits need not be the lowest.
-[[nodiscard]] PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes, std::int64_t work = 0);
+[[nodiscard]] PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes, std::int64_t work = 0,
+                                     const std::function<bool()>& should_stop = {});
 
 /// Where the residencies of a schedule may lie.
 struct LayoutRequest {
@@ -22,7 +23,8 @@ struct LayoutRequest {
   std::vector<Arena> arenas;
   /// Row of `arenas`, of the residency's space; empty: the first of its space.
   std::function<std::size_t(ResidencyId)> arena_of;
-  std::int64_t work = 0;  ///< for each arena
+  std::int64_t work = 0;              ///< for each arena
+  std::function<bool()> should_stop;  ///< PackLimits
 };
 
 /// One mapped device arena and one pinned host arena, of one alignment.

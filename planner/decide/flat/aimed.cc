@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "planner/decide/flat/core_choices.h"
+#include "planner/decide/flat/known_repeats.h"
 #include "planner/decide/flat/list_length.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/repeats.h"
-#include "planner/decide/flat/rerun.h"
 #include "planner/decide/flat/seeds.h"
 #include "planner/decide/flat/state.h"
 #include "planner/decide/flat/ways.h"
@@ -37,7 +38,7 @@ constexpr std::uint64_t kSeed = 1;
 class AimedSearch {
  public:
   AimedSearch(const Problem& problem, const Aim& aim, const SearchLimits& limits, Archive& archive)
-      : p_(problem), repeats_(problem), aim_(aim), limits_(limits), archive_(archive) {}
+      : p_(problem), own_repeats_(problem), aim_(aim), limits_(limits), archive_(archive) {}
 
   void run() {
     if (best_cost(aim_.budgets.back()) < 0) find_starts();
@@ -80,28 +81,33 @@ class AimedSearch {
     return static_cast<double>(now) < static_cast<double>(before) * (1 - kGain);
   }
 
-  /// The first is made whatever happens.
+  /// The first pass is made whatever happens; whatever else is under way when told to stop ends with what it has.
   void find_starts() {
-    std::vector<std::function<void(Archive&)>> ways;
+    std::vector<std::function<void(Archive&)>> starts;
     const auto add_passes = [&](Bytes budget) {
-      ways.emplace_back(
-          [this, budget](Archive& found) { try_common_ways(p_, budget, kPassWork * p_.op_count, found); });
+      starts.emplace_back([this, budget](Archive& found) {
+        try_common_ways(p_, budget, kPassWork * p_.op_count, found, limits_.should_stop);
+      });
     };
-    for (const Bytes budget : aim_.budgets) add_passes(budget);
+    starts.emplace_back([this](Archive& found) {
+      try_common_ways(p_, aim_.budgets.front(), kPassWork * p_.op_count, found,
+                      [&] { return !found.all().empty() && stopped(); });
+    });
+    for (std::size_t i = 1; i < aim_.budgets.size(); ++i) add_passes(aim_.budgets[i]);
     for (const double share : kBelow) add_passes(static_cast<Bytes>(static_cast<double>(aim_.budgets.back()) * share));
     if (p_.op_count <= kMostRepriced)
-      ways.emplace_back([this](Archive& found) {
+      starts.emplace_back([this](Archive& found) {
         CoreChoices core(p_);
         for (const Bytes budget : aim_.budgets)
-          if (!stopped()) found.add(core.within(budget));
+          if (!stopped()) found.add(core.within(budget, limits_.should_stop));
       });
-    ways.emplace_back([this](Archive& found) {
+    starts.emplace_back([this](Archive& found) {
       const auto reruns = static_cast<std::int64_t>(kSeedShare * aim_.work / p_.op_count);
-      for (Solution& seed : checkpoint_seeds(p_, reruns)) found.add(std::move(seed));
+      for (Solution& seed : checkpoint_seeds(p_, reruns, limits_.should_stop)) found.add(std::move(seed));
     });
-    std::vector<Archive> found(ways.size());
-    threads::parallel_for_each(0, ways.size(), [&](std::size_t i) {
-      if (i == 0 || !stopped()) ways[i](found[i]);
+    std::vector<Archive> found(starts.size());
+    threads::parallel_for_each(0, starts.size(), [&](std::size_t i) {
+      if (i == 0 || !stopped()) starts[i](found[i]);
     });
     archive_.add(State(p_, 0).solution());
     for (const Archive& one : found) archive_.add_all(one);
@@ -142,12 +148,13 @@ class AimedSearch {
   /// Makes the best schedule's decisions in a layer in all of them, or in those before it or behind: where that is
   /// cheaper, the next round goes on from there and looks for the exceptions.
   void replicate_layers(unsigned round) {
-    if (repeats_.layers() < 2 || is_done()) return;
     const Bytes budget = aim_.budgets.front();
     const Solution* best = archive_.best_within(budget);
-    if (best == nullptr || best->added_cost == 0) return;
+    if (best == nullptr || best->added_cost == 0 || is_done()) return;
+    const Repeats& repeats = (aim_.repeats != nullptr ? *aim_.repeats : own_repeats_).get();
+    if (repeats.layers() < 2) return;
     const bool single = aim_.budgets.size() == 1;
-    const std::int32_t layers = repeats_.layers(), stride = (layers - 1) / (single ? kMostSources : kFewSources) + 1;
+    const std::int32_t layers = repeats.layers(), stride = (layers - 1) / (single ? kMostSources : kFewSources) + 1;
     struct Source {
       std::int32_t layer = 0, first = 0, last = 0;
     };
@@ -164,10 +171,10 @@ class AimedSearch {
       if (stopped()) return;
       const Source& source = sources[i];
       State state(p_, budget);
-      repeats_.replicate(*best, source.layer, source.first, source.last, state);
+      repeats.replicate(*best, source.layer, source.first, source.last, state);
       Improver improver(state, found[i], kSeed + i + 100 * round + 50'000);
-      if (state.profile().overflow() > 0 && !improver.repair(work)) return;
-      take_back_idle(state, work);
+      if (state.profile().overflow() > 0 && !improver.repair(work, limits_.should_stop)) return;
+      undo_idle(state, work);
       found[i].add(state.solution());
     });
     for (const Archive& one : found) archive_.add_all(one);
@@ -179,11 +186,12 @@ class AimedSearch {
     State state(p_, budget);
     state.load(Solution(start == nullptr ? archive_.all().front() : *start));
     Improver improver(state, found, seed);
-    if (start != nullptr || improver.repair(units / 8)) improver.improve(units, heat, limits_.should_stop);
+    if (start != nullptr || improver.repair(units / 8, limits_.should_stop))
+      improver.improve(units, heat, limits_.should_stop);
   }
 
   const Problem& p_;
-  const Repeats repeats_;
+  const KnownRepeats own_repeats_;  ///< where the aim names none
   const Aim& aim_;
   const SearchLimits& limits_;
   Archive& archive_;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "planner/decide/flat/improve.h"
+#include "planner/decide/flat/known_repeats.h"
 #include "planner/decide/flat/problem.h"
 #include "planner/decide/flat/search.h"
 
@@ -21,9 +22,12 @@ struct Aim {
   std::vector<Bytes> budgets;    ///< descending, at least one; the work is shared among them
   std::int64_t enough_cost = 0;  ///< a schedule within the first that adds no more is good enough
   double work = 0;               ///< entries of profiles looked at, about; > 0
+  /// Of the problem, or of one that differs in what copies cost and how long they take; nullptr: the search finds them.
+  const KnownRepeats* repeats = nullptr;
 };
 
-/// Adds the schedules it finds to the archive, from whose best it starts.
+/// Adds the schedules it finds to the archive, from whose best it starts. Told to stop before it has a start, it makes
+/// one pass at the first budget and keeps everything besides.
 void search_within(const Problem& problem, const Aim& aim, const SearchLimits& limits, Archive& archive);
 
 }  // namespace tidemark::decide::flat

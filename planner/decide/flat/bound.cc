@@ -26,7 +26,7 @@ LeastPeak least_peak(const Problem& problem) {
   return least;
 }
 
-std::int64_t least_added_cost(const Problem& problem, Bytes budget) {
+std::int64_t least_added_cost(const Problem& problem, Bytes budget, const std::function<bool()>& should_stop) {
   const gaps::GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
   std::vector<std::int32_t> positions = gaps::positions_above(gaps, budget);
   if (positions.empty()) return 0;
@@ -35,7 +35,8 @@ std::int64_t least_added_cost(const Problem& problem, Bytes budget) {
   const int iterations = static_cast<int>(std::clamp(kMostWork / size, 60.0, 5000.0));
   const Bytes host = std::accumulate(gaps.gaps.begin(), gaps.gaps.end(), Bytes{0},
                                      [](Bytes sum, const gaps::GapProblem::Gap& gap) { return sum + gap.bytes; });
-  const double bound = gaps::find_prices(gaps, std::move(positions), budget, host, iterations).bound;
+  const double bound =
+      gaps::find_prices(gaps, std::move(positions), budget, host, iterations, nullptr, should_stop).bound;
   // Rounded in floating point: a millionth less is safe, and costs are whole.
   return static_cast<std::int64_t>(std::ceil(std::max(0.0, bound * (1 - 1e-6) - 1e-6)));
 }

@@ -11,6 +11,7 @@
 // rerun needs besides (its inputs) is left out, which keeps the bound valid and makes it weaker.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "planner/decide/flat/problem.h"
@@ -24,7 +25,9 @@ struct LeastPeak {
 };
 [[nodiscard]] LeastPeak least_peak(const Problem& problem);
 
-/// No schedule with a peak within the budget adds less, in cost quanta. O(iterations * (ops + gaps)).
-[[nodiscard]] std::int64_t least_added_cost(const Problem& problem, Bytes budget);
+/// No schedule with a peak within the budget adds less, in cost quanta. O(iterations * (ops + gaps)). Told to stop, it
+/// ends with what is proven so far.
+[[nodiscard]] std::int64_t least_added_cost(const Problem& problem, Bytes budget,
+                                            const std::function<bool()>& should_stop = {});
 
 }  // namespace tidemark::decide::flat

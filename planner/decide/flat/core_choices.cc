@@ -10,10 +10,10 @@ CoreChoices::CoreChoices(const Problem& problem) : gaps_(list_gaps(problem, GapU
   add_moves(problem, gaps_);
 }
 
-Solution CoreChoices::within(Bytes budget) {
+Solution CoreChoices::within(Bytes budget, const std::function<bool()>& should_stop) {
   constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max() / 4;  // host memory is seen to elsewhere
   const gaps::SearchResult found =
-      gaps::search_optimal(gaps_.problem, pricer_, budget, kNoLimit, gaps::SearchDepth::rounding);
+      gaps::search_optimal(gaps_.problem, pricer_, budget, kNoLimit, gaps::SearchDepth::rounding, should_stop);
   pricer_.price(found.choice);
   return pricer_.solution();
 }

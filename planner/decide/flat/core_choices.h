@@ -1,6 +1,8 @@
 #pragma once
 // The decision core's choices over all gaps of keeping everything: close to the least where nothing has to run twice.
 
+#include <functional>
+
 #include "core/bytes.h"
 #include "planner/decide/flat/gap_pricer.h"
 #include "planner/decide/flat/gaps.h"
@@ -14,8 +16,8 @@ class CoreChoices {
  public:
   explicit CoreChoices(const Problem& problem);
 
-  /// What the core chooses for the budget, within it or not.
-  [[nodiscard]] Solution within(Bytes budget);
+  /// What the core chooses for the budget, within it or not; told to stop, what it has by then.
+  [[nodiscard]] Solution within(Bytes budget, const std::function<bool()>& should_stop = {});
 
  private:
   ListGaps gaps_;

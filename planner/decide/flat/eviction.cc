@@ -8,7 +8,7 @@
 
 #include "planner/decide/flat/list_length.h"
 #include "planner/decide/flat/random.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {
@@ -21,6 +21,7 @@ constexpr int kMostMissing = 64;         // runs looked at for what a storage co
 constexpr int kMostMissingOfMany = 300;  // of long lists, which run full where they see no way
 constexpr int kMostDepth = 16;
 constexpr double kHopeless = 1.05;           // times the budget, where nothing may leave any more
+constexpr std::int32_t kAskEvery = 64;       // ops
 constexpr std::int64_t kRunWork = 20;        // besides the storages looked at
 constexpr std::int64_t kTakeBackWork = 100;  // per op, at most
 
@@ -56,10 +57,11 @@ class Pass {
     if (way.slack < 1) measure_time();
   }
 
-  /// False: it would take more than that.
-  bool run(std::int64_t most_work) {
+  /// False: it would take more than that, or was told to stop.
+  bool run(std::int64_t most_work, const std::function<bool()>& should_stop) {
     for (now_ = 0; now_ < p_.op_count; ++now_) {
       if (work_ > most_work || is_hopeless_) return false;
+      if (now_ % kAskEvery == 0 && should_stop && should_stop()) return false;
       const std::vector<std::int32_t> again = missing_for(now_);
       for (const std::int32_t r : p_.reads[now_]) ++pending_[at(r)];
       for (const std::int32_t v : again)
@@ -76,7 +78,7 @@ class Pass {
       // Of a list without pages that is not long, local search finds it by itself, and more in the same time.
       if (swaps_.empty() && p_.op_count <= kLongOps) return;
       const std::int64_t before = state.profile().work();
-      take_back_idle(state, kTakeBackWork * p_.op_count);
+      undo_idle(state, kTakeBackWork * p_.op_count);
       work_ += state.profile().work() - before;
     });
   }
@@ -441,10 +443,11 @@ class Pass {
 }  // namespace
 
 std::optional<Solution> evict_on_the_way(const Problem& problem, Bytes budget, const EvictionWay& way,
-                                         std::int64_t most_work, std::int64_t& work) {
+                                         std::int64_t most_work, std::int64_t& work,
+                                         const std::function<bool()>& should_stop) {
   Pass pass(problem, budget, way);
   std::optional<Solution> solution;
-  if (pass.run(most_work)) solution = pass.solution();
+  if (pass.run(most_work, should_stop)) solution = pass.solution();
   work += pass.work();
   return solution;
 }

@@ -6,6 +6,7 @@
 // eviction, by an index; others a sample of it. Unlike cuts (seeds.h) it asks for no shape of the step.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct EvictionWay {
 };
 
 /// The peak may be above the budget: what a run touches stays, and so does what cannot come back.
-/// Nothing: it would take more than `most_work`. `work`: storages looked at are added.
+/// Nothing: it would take more than `most_work`, or was told to stop. `work`: storages looked at are added.
 [[nodiscard]] std::optional<Solution> evict_on_the_way(const Problem& problem, Bytes budget, const EvictionWay& way,
-                                                       std::int64_t most_work, std::int64_t& work);
+                                                       std::int64_t most_work, std::int64_t& work,
+                                                       const std::function<bool()>& should_stop = {});
 
 }  // namespace tidemark::decide::flat

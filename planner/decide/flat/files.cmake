@@ -12,6 +12,8 @@ set(TIDEMARK_DECIDE_FLAT_FILES
   decide/flat/improve.cc
   decide/flat/link_exchange.cc
   decide/flat/link_schedules.cc
+  decide/flat/link_search.cc
+  decide/flat/link_views.cc
   decide/flat/plan.cc
   decide/flat/priced_inputs.cc
   decide/flat/problem.cc

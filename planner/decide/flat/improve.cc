@@ -5,11 +5,12 @@
 #include <span>
 
 #include "planner/decide/flat/list_length.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {
 
+constexpr int kAskEvery = 16;             // steps and rounds of a repair
 constexpr std::int64_t kRoundWork = 300;  // of a round, besides what profiles count
 constexpr std::int64_t kLookWork = 10;    // of an input looked at
 
@@ -170,15 +171,15 @@ bool Improver::rerun(Key key, const Way& way) {
   if (way.price > 0) {
     inputs_.begin(key, way.price);
     const auto cheapest = [&](std::int32_t r, bool) { return too_dear() ? Input::lives_on : inputs_.choose(r).input; };
-    return rerun_with_inputs(state_, key, cheapest, drops_later);
+    return recompute_with_inputs(state_, key, cheapest, drops_later);
   }
   int inputs = 0;
   const auto choose = [&](std::int32_t, bool pageable) {
     if (too_dear()) return Input::lives_on;
     if (random_.unit() >= way.recreate || ++inputs > way.most_inputs) return Input::lives_on;
-    return pageable && random_.below(2) == 0 ? Input::is_paged_in : Input::runs_again;
+    return pageable && random_.below(2) == 0 ? Input::swapped_in : Input::recomputed;
   };
-  return rerun_with_inputs(state_, key, choose, drops_later);
+  return recompute_with_inputs(state_, key, choose, drops_later);
 }
 
 bool Improver::too_dear(std::int64_t more) const {
@@ -250,12 +251,14 @@ bool Improver::repair_step() {
   return true;
 }
 
-bool Improver::repair_to_fit(int most_steps, std::int64_t most_work, double most_cost) {
+bool Improver::repair_to_fit(int most_steps, std::int64_t most_work, double most_cost,
+                             const std::function<bool()>& should_stop) {
   const std::int64_t end = work() + most_work;
   most_cost_ = most_cost;
   int failures = 0;
   for (int step = 0; state_.profile().overflow() > 0; ++step) {
     if (step >= most_steps || work() > end || too_dear()) break;
+    if (step % kAskEvery == 0 && should_stop && should_stop()) break;
     if (repair_step()) {
       failures = 0;
     } else if (++failures > 6) {
@@ -383,7 +386,7 @@ void Improver::ruin() {
     if (state_.runs_at(key) && !is_first_run(key)) erase_with_idle(state_, key);
 }
 
-bool Improver::repair(std::int64_t work) {
+bool Improver::repair(std::int64_t work, const std::function<bool()>& should_stop) {
   state_.mark();
   const Solution start = state_.solution();
   const std::int64_t begin = this->work();
@@ -391,10 +394,11 @@ bool Improver::repair(std::int64_t work) {
   Bytes least = state_.profile().overflow();
   constexpr std::int64_t kStraightWork = 8;  // times as much: what does not get there goes on from where it is
   // First straight down, then by changes that may make it a little worse.
-  static_cast<void>(repair_to_fit(kMostRepairs, kStraightWork * work));
+  static_cast<void>(repair_to_fit(kMostRepairs, kStraightWork * work, INFINITY, should_stop));
   state_.mark();
   const auto spent = [&](int round) { return this->work() - begin + kRoundWork * round; };
   for (int round = 0; state_.profile().overflow() > 0 && spent(round) < work; ++round) {
+    if (round % kAskEvery == 0 && should_stop && should_stop()) break;
     const Bytes overflow = state_.profile().overflow();
     if (overflow < least) {
       least = overflow;

@@ -39,8 +39,9 @@ class Improver {
  public:
   Improver(State& state, Archive& archive, std::uint64_t seed);
 
-  /// Brings the state below its budget. False: it did not get there; the state is then as before.
-  bool repair(std::int64_t work);
+  /// Brings the state below its budget. False: it did not get there, or was told to stop before; the state is then as
+  /// before.
+  bool repair(std::int64_t work, const std::function<bool()>& should_stop = {});
   /// Searches from the state, which must fit, and leaves the cheapest schedule found in it. `heat`: of what is usual
   /// for long searches; short ones from a good start do better colder.
   void improve(std::int64_t work, double heat, const std::function<bool()>& should_stop);
@@ -60,7 +61,8 @@ class Improver {
     double price = 0;     ///< of a byte that lives on, which then decides instead; 0: none
   };
   /// `most_cost`: what ends above it is of no use, so nothing that leads there is gone through with.
-  bool repair_to_fit(int most_steps, std::int64_t most_work, double most_cost = INFINITY);
+  bool repair_to_fit(int most_steps, std::int64_t most_work, double most_cost = INFINITY,
+                     const std::function<bool()>& should_stop = {});
   bool repair_step();
   Way random_way();
   void kick();

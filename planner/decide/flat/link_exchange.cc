@@ -5,13 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {
 
 constexpr int kSweeps = 3;
-constexpr std::size_t kMostPages = 100;  // of one sweep, besides what is there
+constexpr std::size_t kMostNewSwaps = 100;  // tried in one sweep, besides those that are there
 
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -28,9 +28,9 @@ class Exchange {
   Solution run() {
     for (int sweep = 0; sweep < kSweeps && has_work(); ++sweep) {
       const std::int64_t before = cost_;
-      pages_for_runs();
-      runs_for_pages();
-      more_pages();
+      swaps_for_recomputes();
+      recomputes_for_swaps();
+      more_swaps();
       if (cost_ == before) break;
     }
     return state_.solution();
@@ -59,29 +59,29 @@ class Exchange {
     return p_.copy_out[at(s)].link_ns + p_.copy_in[at(s)].link_ns + 1;
   }
 
-  void pages_for_runs() {
-    std::vector<std::pair<double, Key>> runs;
+  void swaps_for_recomputes() {
+    std::vector<std::pair<double, Key>> recomputes;
     for (const Key key : state_.reruns()) {
       std::int64_t time = 0;
       for (const std::int32_t s : p_.writes[op_of(key)]) time += link_time(s);
-      runs.emplace_back(-static_cast<double>(p_.cost[at(op_of(key))]) / static_cast<double>(time), key);
+      recomputes.emplace_back(-static_cast<double>(p_.cost[at(op_of(key))]) / static_cast<double>(time), key);
     }
-    std::ranges::sort(runs);
-    for (const auto& [worth, key] : runs) {
+    std::ranges::sort(recomputes);
+    for (const auto& [worth, key] : recomputes) {
       if (!has_work()) return;
       if (!state_.runs_at(key)) continue;
-      std::vector<Swap> pages;
+      std::vector<Swap> swaps;
       for (const std::int32_t s : p_.writes[op_of(key)])
         if (const Key until = state_.gap_around(s, key + 1).until; until != 0)
-          pages.push_back({.storage = s, .use = until});
+          swaps.push_back({.storage = s, .use = until});
       erase_with_idle(state_, key);
-      for (const Swap& page : pages)
-        if (state_.may_swap(page)) state_.insert_swap(page);
+      for (const Swap& swap : swaps)
+        if (state_.may_swap(swap)) state_.insert_swap(swap);
       keep_if_better();
     }
   }
 
-  void runs_for_pages() {
+  void recomputes_for_swaps() {
     const std::vector<Swap> swaps = state_.swaps();
     for (const Swap& swap : swaps) {
       if (!has_work()) return;
@@ -92,31 +92,31 @@ class Exchange {
       if (v < 0 || v >= stage || !p_.may_rerun(v, stage) || key_of(stage, v) >= swap.use) continue;
       state_.erase_swap(swap);
       const auto lives_on = [](std::int32_t, bool) { return Input::lives_on; };
-      static_cast<void>(rerun_with_inputs(state_, key_of(stage, v), lives_on, [] { return false; }));
+      static_cast<void>(recompute_with_inputs(state_, key_of(stage, v), lives_on, [] { return false; }));
       keep_if_better();
     }
   }
 
   /// Where everything kept leaves the most room idle for the time on the link.
-  void more_pages() {
-    std::vector<std::pair<double, Swap>> pages;
+  void more_swaps() {
+    std::vector<std::pair<double, Swap>> swaps;
     for (std::int32_t s = 0; s < p_.storage_count; ++s) {
       if (p_.swappable[at(s)] == 0 || p_.bytes[at(s)] == 0) continue;
       Key from = p_.begin[at(s)];
       for (const Key use : p_.uses[at(s)]) {
-        const Swap page{.storage = s, .use = use};
+        const Swap swap{.storage = s, .use = use};
         const double length =
             static_cast<double>(p_.bytes[at(s)]) * (stage_of(use) - stage_of(std::exchange(from, use)));
-        if (state_.may_swap(page)) pages.emplace_back(-length / static_cast<double>(link_time(s)), page);
+        if (state_.may_swap(swap)) swaps.emplace_back(-length / static_cast<double>(link_time(s)), swap);
       }
     }
-    std::ranges::stable_sort(pages, {}, [](const auto& page) { return page.first; });
-    if (pages.size() > kMostPages) pages.resize(kMostPages);
-    for (const auto& [worth, page] : pages) {
+    std::ranges::stable_sort(swaps, {}, [](const auto& swap) { return swap.first; });
+    if (swaps.size() > kMostNewSwaps) swaps.resize(kMostNewSwaps);
+    for (const auto& [worth, swap] : swaps) {
       if (!has_work()) return;
-      if (!state_.may_swap(page)) continue;
-      state_.insert_swap(page);
-      if (take_back_runs())
+      if (!state_.may_swap(swap)) continue;
+      state_.insert_swap(swap);
+      if (undo_recomputes())
         keep_if_better();
       else
         state_.roll_back();
@@ -124,11 +124,11 @@ class Exchange {
   }
 
   /// The dearest first, as far as that fits. False: none.
-  bool take_back_runs() {
-    std::vector<Key> runs = state_.reruns();
-    std::ranges::stable_sort(runs, std::greater<>(), [&](Key key) { return p_.cost[at(op_of(key))]; });
+  bool undo_recomputes() {
+    std::vector<Key> recomputes = state_.reruns();
+    std::ranges::stable_sort(recomputes, std::greater<>(), [&](Key key) { return p_.cost[at(op_of(key))]; });
     bool any = false;
-    for (const Key key : runs) {
+    for (const Key key : recomputes) {
       if (!state_.runs_at(key)) continue;
       const std::size_t mark = state_.changes();
       erase_with_idle(state_, key);
@@ -149,7 +149,7 @@ class Exchange {
 
 }  // namespace
 
-Solution exchange_pages(const Problem& problem, const LinkExchange& how, Solution start, std::int64_t cost) {
+Solution exchange_swaps(const Problem& problem, const LinkExchange& how, Solution start, std::int64_t cost) {
   return Exchange(problem, how, std::move(start), cost).run();
 }
 

@@ -22,7 +22,7 @@ struct LinkExchange {
 };
 
 /// The best it comes to. `problem`: without windows; `cost`: of `start`, which fits.
-[[nodiscard]] Solution exchange_pages(const Problem& problem, const LinkExchange& how, Solution start,
+[[nodiscard]] Solution exchange_swaps(const Problem& problem, const LinkExchange& how, Solution start,
                                       std::int64_t cost);
 
 }  // namespace tidemark::decide::flat

@@ -5,14 +5,18 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "planner/decide/flat/aimed.h"
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/exact_frontier.h"
+#include "planner/decide/flat/known_repeats.h"
 #include "planner/decide/flat/link_schedules.h"
+#include "planner/decide/flat/link_search.h"
 #include "planner/decide/flat/list_length.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/parted_progress.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/search.h"
 #include "planner/decide/flat/state.h"
 
@@ -25,6 +29,8 @@ constexpr double kAgainShare = 0.25;
 constexpr double kLowShare = 0.1;     // of the work of a first look, where budgets are searched by themselves
 constexpr double kFarFromBound = 30;  // percent of the whole step's cost
 constexpr double kWithinReach = 1.1;  // times the budget: a peak from which it may be reached
+constexpr double kAimedShare = 0.9;   // of the progress, where only a first look may follow ...
+constexpr double kEvenShare = 0.5;    // ... and where a search for all budgets may
 constexpr double kNearBound = 2e-4;   // of the whole step's cost above the bound: nothing more is looked for
 
 PlanStatus judge(const StepPlan& plan) {
@@ -42,6 +48,8 @@ class StepPlanner::Known {
   Known(const Problem& problem, const PlanLimits& limits)
       : problem_(problem),
         limits_(limits),
+        progress_(limits.on_progress, shares_of_stages()),
+        repeats_(problem),
         least_(least_peak(problem_)),
         keep_all_peak_(State(problem_, 0).profile().peak()),
         exact_(problem_,
@@ -103,22 +111,39 @@ class StepPlanner::Known {
             .keep_all_cost = problem_.total_cost()};
   }
 
-  [[nodiscard]] SearchLimits search_limits(bool first_look = false) const {
-    return {.rule = limits_.rule,
-            .effort = limits_.effort * (first_look && is_aimed() ? kLowShare : 1),
-            .first_look = first_look,
-            .should_stop = limits_.should_stop,
-            .on_progress = first_look ? nullptr : limits_.on_progress};
+  /// Whose progress is told, one after the other.
+  enum class Stage : std::uint8_t { one_budget, all_budgets };
+  /// How the progress is divided among them. What is not needed is done at once, at the end.
+  [[nodiscard]] std::vector<double> shares_of_stages() const {
+    if (!is_aimed()) return {0, 1};
+    const double one_budget = may_be_tight() ? kEvenShare : kAimedShare;
+    return {one_budget, 1 - one_budget};
   }
+
+  [[nodiscard]] SearchLimits search_limits(Stage stage) {
+    return {.rule = limits_.rule,
+            .effort = limits_.effort,
+            .should_stop = limits_.should_stop,
+            .on_progress = progress_.part(static_cast<std::size_t>(stage))};
+  }
+  [[nodiscard]] SearchLimits first_look_limits() const {
+    return {.rule = limits_.rule,
+            .effort = limits_.effort * (is_aimed() ? kLowShare : 1),
+            .first_look = true,
+            .should_stop = limits_.should_stop,
+            .on_progress = nullptr};
+  }
+  [[nodiscard]] bool stopped() const { return limits_.should_stop && limits_.should_stop(); }
 
   const std::vector<LinkSchedule>& link_schedules(bool first_look = false) {
     std::optional<std::vector<LinkSchedule>>& linked = first_look ? linked_low_ : linked_;
-    if (!linked) linked = find_link_schedules(problem_, search_limits(first_look));
+    if (!linked)
+      linked = find_link_schedules(problem_, first_look ? first_look_limits() : search_limits(Stage::all_budgets));
     return *linked;
   }
 
   const Archive& searched() {
-    if (!searched_) searched_ = find_schedules(problem_, search_limits());
+    if (!searched_) searched_ = find_schedules(problem_, search_limits(Stage::all_budgets));
     return *searched_;
   }
 
@@ -151,14 +176,18 @@ class StepPlanner::Known {
     aimed_at_.push_back(plan.budget_bytes);
     if (problem_.has_link) {
       if (!link_search_) link_search_.emplace(problem_);
-      std::vector<LinkSchedule> found = link_search_->within(plan.budget_bytes, aimed_work(), search_limits());
+      std::vector<LinkSchedule> found =
+          link_search_->within(plan.budget_bytes, aimed_work(), search_limits(Stage::one_budget));
       std::ranges::move(found, std::back_inserter(aimed_linked_));
       return;
     }
     const auto near = static_cast<std::int64_t>(kNearBound * static_cast<double>(plan.keep_all_cost));
     search_within(problem_,
-                  {.budgets = {plan.budget_bytes}, .enough_cost = plan.lower_bound_cost + near, .work = aimed_work()},
-                  search_limits(), aimed_);
+                  {.budgets = {plan.budget_bytes},
+                   .enough_cost = plan.lower_bound_cost + near,
+                   .work = aimed_work(),
+                   .repeats = &repeats_},
+                  search_limits(Stage::one_budget), aimed_);
   }
 
   void choose_aimed(StepPlan& plan) {
@@ -166,23 +195,29 @@ class StepPlanner::Known {
     const LinkSchedule* best = nullptr;
     for (const LinkSchedule& one : aimed_linked_) {
       plan.smallest_known_peak = std::min(plan.smallest_known_peak, one.peak_bytes);
+      const auto rank = [&](const LinkSchedule& s) {
+        return std::tuple(s.added_cost, copied_bytes(problem_, s.schedule), s.peak_bytes);
+      };
       const bool fits = one.peak_bytes <= plan.budget_bytes;
-      if (fits && (best == nullptr ||
-                   std::pair(one.added_cost, one.peak_bytes) < std::pair(best->added_cost, best->peak_bytes)))
-        best = &one;
+      if (fits && (best == nullptr || rank(one) < rank(*best))) best = &one;
     }
     if (best != nullptr) accept(plan, best->schedule);
     if (!problem_.has_link) accept_cheaper(plan, aimed_);
     if (!plan.fits()) choose_low(plan);
-    if (!is_tight(plan)) return;
-    accept_cheaper(plan, searched());
-    plan.smallest_known_peak = std::min(plan.smallest_known_peak, searched().all().front().peak_bytes);
+    if (is_tight(plan) && !stopped()) {
+      accept_cheaper(plan, searched());
+      plan.smallest_known_peak = std::min(plan.smallest_known_peak, searched().all().front().peak_bytes);
+    }
+    for (const Stage stage : {Stage::one_budget, Stage::all_budgets})
+      if (const auto tell = progress_.part(static_cast<std::size_t>(stage))) tell(1);
   }
+
+  [[nodiscard]] bool may_be_tight() const { return !problem_.has_link && problem_.op_count <= kManyOps; }
 
   /// Where runs are wanted over and over, neighbouring budgets help one another: that is worth a search for all of
   /// them.
   [[nodiscard]] bool is_tight(const StepPlan& plan) const {
-    if (problem_.has_link || problem_.op_count > kManyOps) return false;
+    if (!may_be_tight()) return false;
     if (plan.fits()) return plan.percent(plan.outcome.added_cost - plan.lower_bound_cost) > kFarFromBound;
     return static_cast<double>(plan.smallest_known_peak) <= kWithinReach * static_cast<double>(plan.budget_bytes);
   }
@@ -204,8 +239,9 @@ class StepPlanner::Known {
     accept_cheaper(plan, *looked_at_);
     if (plan.fits()) return;
     aimed_.add_all(*looked_at_);
-    search_within(problem_, {.budgets = {plan.budget_bytes}, .work = kAimedWork * limits_.effort}, search_limits(true),
-                  aimed_);
+    if (stopped()) return;
+    search_within(problem_, {.budgets = {plan.budget_bytes}, .work = kAimedWork * limits_.effort, .repeats = &repeats_},
+                  first_look_limits(), aimed_);
     accept_cheaper(plan, aimed_);
   }
 
@@ -216,7 +252,7 @@ class StepPlanner::Known {
 
   void solve(StepPlan& plan) {
     const Bytes budget = plan.budget_bytes;
-    plan.lower_bound_cost = least_added_cost(problem_, budget);
+    plan.lower_bound_cost = least_added_cost(problem_, budget, limits_.should_stop);
     exact_.look_down_to(budget);
     plan.lower_bound_cost = std::max(plan.lower_bound_cost, exact_.least_added_cost(budget));
     plan.proven = exact_.is_infeasible(budget);
@@ -249,7 +285,7 @@ class StepPlanner::Known {
     if (!exact_.points().empty()) peak = std::min(peak, exact_.points().back().peak_bytes);
     first_look |= is_aimed();
     if (first_look && (is_aimed() || !searched_) && !looked_at_)
-      looked_at_ = find_schedules(problem_, search_limits(true));
+      looked_at_ = find_schedules(problem_, first_look_limits());
     if (!first_look) return std::min(peak, searched().all().front().peak_bytes);
     for (const std::optional<Archive>* archive : {&searched_, &looked_at_})
       if (*archive) peak = std::min(peak, (*archive)->all().front().peak_bytes);
@@ -258,6 +294,8 @@ class StepPlanner::Known {
 
   const Problem& problem_;
   PlanLimits limits_;
+  PartedProgress progress_;
+  const KnownRepeats repeats_;
   LeastPeak least_;
   Bytes keep_all_peak_;
   ExactFrontier exact_;

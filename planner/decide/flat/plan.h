@@ -25,9 +25,13 @@ struct PlanLimits {
   /// Steps of more than a few ops are searched for each budget by itself (aimed.h): quicker, but what a lower budget
   /// costs may then be less than what a higher one does. The frontier is always that of a search for all budgets.
   bool aimed = false;
-  std::function<bool()> should_stop;  ///< asked now and then, by several threads; the answer is what was found so far
-  /// Share of the search done, in [0, 1], never less than before; called by several threads, one at a time. Proofs, and
-  /// the first look that is enough where no schedule fits, tell nothing.
+  /// Asked now and then, by several threads; the answer is then made of what was found so far. Asked before anything
+  /// was, a search for one budget still makes a pass at it, so that most budgets that can be met are. Bounds that were
+  /// under way are weaker then.
+  std::function<bool()> should_stop;
+  /// Share of the search done, in [0, 1], never less than before; called by several threads, one at a time. 1 is told
+  /// where it ends. Proofs, the first look that is enough where no schedule fits, and searches for further budgets
+  /// tell nothing.
   std::function<void(double share)> on_progress;
 };
 

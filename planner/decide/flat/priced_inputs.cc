@@ -53,7 +53,7 @@ PricedInputs::Choice PricedInputs::choose(std::int32_t storage, int depth) {
   Choice best{.cost = price_ * static_cast<double>(p.bytes[at(storage)]), .input = Input::lives_on};
   if (p.swappable[at(storage)] != 0) {
     const auto cost = static_cast<double>(p.page_in[at(storage)] + p.page_out[at(storage)]);
-    if (cost < best.cost) best = {.cost = cost, .input = Input::is_paged_in};
+    if (cost < best.cost) best = {.cost = cost, .input = Input::swapped_in};
   }
   const std::int32_t v = p.producer[at(storage)];
   if (v >= 0 && depth < kMostDepth && looked_ < most_looked_ && p.may_rerun(v, stage_of(rerun_))) {
@@ -62,7 +62,7 @@ PricedInputs::Choice PricedInputs::choose(std::int32_t storage, int depth) {
       if (cost >= best.cost) break;
       if (state_.gap_around(r, rerun_).until == 0) cost += choose(r, depth + 1).cost;
     }
-    if (cost < best.cost) best = {.cost = cost, .input = Input::runs_again};
+    if (cost < best.cost) best = {.cost = cost, .input = Input::recomputed};
   }
   known_[at(storage)] = best;
   made_in_[at(storage)] = begun_;

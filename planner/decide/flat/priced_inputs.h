@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/decide/flat/random.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/state.h"
 
 namespace tidemark::decide::flat {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
 #include <utility>
 
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 
 namespace tidemark::decide::flat {
 namespace {
@@ -67,11 +69,12 @@ void Repeats::find_stretches(const std::vector<std::uint64_t>& labels) {
       run = 0;
     }
   std::ranges::stable_sort(all, std::greater<>(), [](const Stretch& s) { return s.length * s.count; });
+  std::map<std::int32_t, std::int32_t> taken;  // ends of stretches, by where they begin
   for (Stretch& s : all) {
     const std::int32_t end = s.begin + s.length * s.count;
-    const bool is_free = std::all_of(place_.begin() + s.begin, place_.begin() + end,
-                                     [](const Place& place) { return place.stretch < 0; });
-    if (!is_free) continue;
+    const auto behind = taken.lower_bound(end);
+    if (behind != taken.begin() && std::prev(behind)->second > s.begin) continue;
+    taken.emplace(s.begin, end);
     for (std::int32_t v = s.begin; v < end; ++v)
       place_[at(v)] = {.stretch = static_cast<std::int32_t>(stretches_.size()),
                        .layer = (v - s.begin) / s.length,
@@ -80,36 +83,60 @@ void Repeats::find_stretches(const std::vector<std::uint64_t>& labels) {
   }
 }
 
+std::int32_t Repeats::Stretch::repeat_of(std::int32_t layer) const {
+  const auto found = std::ranges::lower_bound(repeats, std::pair(layer, std::int32_t{0}));
+  return found != repeats.end() && found->first == layer ? found->second : -1;
+}
+
+/// The layer of the counting stretch of which these ops read most, of equals the first; -1: they read of none.
+std::int32_t Repeats::most_read_layer(std::int32_t begin, std::int32_t end, std::int32_t counting) const {
+  const Stretch& layers = stretches_[at(counting)];
+  std::vector<std::int32_t> votes;  // a layer each
+  for (std::int32_t v = begin; v < end; ++v)
+    for (const std::int32_t in : p_.reads[v])
+      if (const std::int32_t w = p_.producer[at(in)]; w >= 0 && place_[at(w)].stretch == counting && w != v)
+        votes.push_back((w - layers.begin) / layers.length);
+  std::ranges::sort(votes);
+  std::int32_t best = -1;
+  for (std::ptrdiff_t i = 0, most = 0; i < std::ssize(votes);) {
+    const auto same = std::upper_bound(votes.begin() + i, votes.end(), votes[static_cast<std::size_t>(i)]);
+    const std::ptrdiff_t next = same - votes.begin();
+    if (next - i > most) {
+      most = next - i;
+      best = votes[static_cast<std::size_t>(i)];
+    }
+    i = next;
+  }
+  return best;
+}
+
 /// The stretch with most ops that may be recomputed counts the layers; a repeat of another belongs to the layer of
 /// which it reads most.
 void Repeats::number_layers() {
-  const auto reruns = [&](const Stretch& s) {
+  const auto recomputable = [&](const Stretch& s) {
     std::int32_t count = 0;
     for (std::int32_t v = s.begin; v < s.begin + s.length * s.count; ++v) count += p_.rerun_until[at(v)] >= 0 ? 1 : 0;
     return count;
   };
-  const auto most = std::ranges::max_element(stretches_, {}, reruns);
-  if (most == stretches_.end() || reruns(*most) == 0) return;
-  const auto first = static_cast<std::int32_t>(most - stretches_.begin());
+  const auto most = std::ranges::max_element(stretches_, {}, recomputable);
+  if (most == stretches_.end() || recomputable(*most) == 0) {
+    std::ranges::fill(place_, Place{});
+    return;
+  }
+  const auto counting = static_cast<std::int32_t>(most - stretches_.begin());
   layers_ = most->count;
-  for (std::size_t s = 0; s < stretches_.size(); ++s) {
-    Stretch& stretch = stretches_[s];
-    stretch.repeat_of.assign(at(layers_), -1);
+  std::vector<std::int32_t> given_by(at(layers_), -1);  // per layer: the last stretch that has a repeat of it
+  for (std::int32_t s = 0; s < std::ssize(stretches_); ++s) {
+    Stretch& stretch = stretches_[at(s)];
     stretch.layer_of.assign(at(stretch.count), -1);
     for (std::int32_t r = 0; r < stretch.count; ++r) {
-      std::vector<std::int32_t> votes(at(layers_));
-      for (std::int32_t v = stretch.begin + r * stretch.length; v < stretch.begin + (r + 1) * stretch.length; ++v)
-        for (const std::int32_t in : p_.reads[v])
-          if (const std::int32_t w = p_.producer[at(in)]; w >= 0 && place_[at(w)].stretch == first && w != v)
-            ++votes[at((w - most->begin) / most->length)];
-      const auto best = std::ranges::max_element(votes);
-      std::int32_t layer = static_cast<std::int32_t>(s) == first ? r
-                           : *best > 0                           ? static_cast<std::int32_t>(best - votes.begin())
-                                                                 : -1;
-      if (layer < 0 || stretch.repeat_of[at(layer)] >= 0) continue;
+      const std::int32_t begin = stretch.begin + r * stretch.length;
+      const std::int32_t layer = s == counting ? r : most_read_layer(begin, begin + stretch.length, counting);
+      if (layer < 0 || std::exchange(given_by[at(layer)], s) == s) continue;
       stretch.layer_of[at(r)] = layer;
-      stretch.repeat_of[at(layer)] = r;
+      stretch.repeats.emplace_back(layer, r);
     }
+    std::ranges::sort(stretch.repeats);
   }
   for (Place& place : place_)
     if (place.stretch >= 0) place.layer = stretches_[at(place.stretch)].layer_of[at(place.layer)];
@@ -121,7 +148,7 @@ std::int32_t Repeats::moved(std::int32_t op, std::int32_t layers) const {
   const std::int32_t to = place.layer + layers;
   if (to < 0 || to >= layers_) return -1;
   const Stretch& stretch = stretches_[at(place.stretch)];
-  const std::int32_t repeat = stretch.repeat_of[at(to)];
+  const std::int32_t repeat = stretch.repeat_of(to);
   return repeat < 0 ? -1 : stretch.begin + repeat * stretch.length + place.offset;
 }
 

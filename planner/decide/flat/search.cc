@@ -113,7 +113,7 @@ class Ladder {
     for (const Bytes bytes : scale) rungs_.push_back({.bytes = bytes});
     archive_.add(state_.solution());
     if (!stopped())
-      for (Solution& seed : checkpoint_seeds(problem, kSeedReruns)) archive_.add(std::move(seed));
+      for (Solution& seed : checkpoint_seeds(problem, kSeedReruns, limits_.should_stop)) archive_.add(std::move(seed));
     only_passes_ ? descend_by_passes() : descend();
     for (Rung& rung : rungs_) rung.seen_cost = cost_at(rung.bytes);
   }
@@ -147,7 +147,7 @@ class Ladder {
       const Bytes budget = rungs_[i].bytes;
       tell_way_down(1 - static_cast<double>(i + 1) / static_cast<double>(rungs_.size()));
       state_.set_budget(budget);
-      if (core) archive_.add(core->within(budget));
+      if (core) archive_.add(core->within(budget, limits_.should_stop));
       if (passes) {
         if (ahead.empty()) {
           std::vector<Bytes> next;
@@ -159,7 +159,7 @@ class Ladder {
         passes = ahead.back().ways.close;
         ahead.pop_back();
       }
-      static_cast<void>(improver.repair(work(kRepairWork)));  // what fits is in the archive then
+      static_cast<void>(improver.repair(work(kRepairWork), limits_.should_stop));  // what fits is in the archive then
       if (!polish(improver, budget)) return;
     }
   }
@@ -216,7 +216,7 @@ class Ladder {
   [[nodiscard]] std::vector<RungPasses> passes_at(const std::vector<Bytes>& budgets, std::int64_t most_work) const {
     std::vector<RungPasses> passes(budgets.size());
     threads::parallel_for_each(0, passes.size(), [&](std::size_t i) {
-      passes[i].ways = try_common_ways(problem_, budgets[i], most_work, passes[i].found);
+      passes[i].ways = try_common_ways(problem_, budgets[i], most_work, passes[i].found, limits_.should_stop);
     });
     return passes;
   }
@@ -332,7 +332,7 @@ class Ladder {
     State state(problem_, task.budget);
     state.load(Solution(task.anew ? archive_.all().back() : start == nullptr ? archive_.all().front() : *start));
     Improver improver(state, task.found, task.seed);
-    if (state.profile().overflow() == 0 || improver.repair(work(task.units)))
+    if (state.profile().overflow() == 0 || improver.repair(work(task.units), limits_.should_stop))
       improver.improve(work(task.units), task.heat, limits_.should_stop);
     const auto cost = [&] {
       const Solution* best = task.found.best_within(task.budget);

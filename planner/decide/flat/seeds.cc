@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "planner/decide/flat/list_length.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 #include "planner/decide/flat/treeverse.h"
 #include "planner/threads/parallel.h"
 
@@ -190,8 +190,9 @@ class Segments {
 /// Seeds for one choice of cuts after the other, while there are runs left to give to them.
 class Seeding {
  public:
-  Seeding(const Problem& problem, std::int64_t most_reruns)
+  Seeding(const Problem& problem, std::int64_t most_reruns, const std::function<bool()>& should_stop)
       : p_(problem),
+        should_stop_(should_stop),
         keep_all_(problem, 0),
         peak_(keep_all_.profile().peak_key()),
         idle_(idle_over(keep_all_, peak_)),
@@ -204,7 +205,7 @@ class Seeding {
     std::vector<std::int32_t> previous{-1};
     // Small segments first: they take most reruns.
     const int stride = p_.op_count > kManyOps ? 3 : 1;
-    for (int i = kSizes - 1; i >= 0 && left_ > 0 && in_vain_ < kMostInVain; i -= stride) {
+    for (int i = kSizes - 1; i >= 0 && left_ > 0 && in_vain_ < kMostInVain && !stopped(); i -= stride) {
       const double share = std::pow(2.0, -static_cast<double>(i) / 2);
       std::vector<std::int32_t> chosen = cuts.within(static_cast<Bytes>(static_cast<double>(cuts.total()) * share));
       if (chosen == previous) continue;
@@ -215,6 +216,8 @@ class Seeding {
   }
 
  private:
+  [[nodiscard]] bool stopped() const { return should_stop_ && should_stop_(); }
+
   void try_cuts(const Segments& segments, bool finest) {
     allowance_ = std::min(left_, left_ / 4 + 1000);
     const std::size_t known = seeds_.size();
@@ -222,7 +225,8 @@ class Seeding {
     if (p_.op_count > kManyOps) return;  // of more than one level the reruns are too many
     const std::int32_t most_stored = std::max(kMostStored, held_for_two_runs(segments.count()));
     bool lower = true;  // the more is stored, the higher the peak
-    for (std::int32_t stored = 1; lower && allowance_ > 0 && stored < segments.count() && stored <= most_stored;
+    for (std::int32_t stored = 1;
+         lower && allowance_ > 0 && stored < segments.count() && stored <= most_stored && !stopped();
          stored += finest ? 1 : 1 + stored / 6) {
       std::array<std::optional<Solution>, 2> levels;
       threads::parallel_for_each(0, levels.size(), [&](std::size_t first_again) {
@@ -249,6 +253,7 @@ class Seeding {
   }
 
   const Problem& p_;
+  const std::function<bool()>& should_stop_;
   const State keep_all_;
   const Key peak_;
   const std::vector<Idle> idle_;
@@ -260,8 +265,9 @@ class Seeding {
 
 }  // namespace
 
-std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most_reruns) {
-  return Seeding(problem, most_reruns).seeds();
+std::vector<Solution> checkpoint_seeds(const Problem& problem, std::int64_t most_reruns,
+                                       const std::function<bool()>& should_stop) {
+  return Seeding(problem, most_reruns, should_stop).seeds();
 }
 
 }  // namespace tidemark::decide::flat

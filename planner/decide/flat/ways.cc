@@ -57,22 +57,23 @@ Attempt varied(Attempt attempt, Random& random) {
 }
 
 std::optional<Solution> pass_of(const Problem& problem, Bytes budget, const Attempt& attempt, std::int64_t most_work,
-                                std::int64_t& work) {
+                                std::int64_t& work, const std::function<bool()>& should_stop) {
   EvictionWay way = attempt.way;
   way.weight = &attempt.weight;
   const auto room = static_cast<Bytes>(static_cast<double>(budget) * attempt.share);
-  return evict_on_the_way(problem, room, way, most_work, work);
+  return evict_on_the_way(problem, room, way, most_work, work, should_stop);
 }
 
 }  // namespace
 
-CommonWays try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive) {
+CommonWays try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive,
+                           const std::function<bool()>& should_stop) {
   constexpr double kAlmost = 1.03;
   constexpr std::int64_t kEasy = 3;  // where one takes more than that part, the others take too long
   CommonWays tried;
   for (const EvictionWay& way : common_ways(problem)) {
     std::int64_t work = 0;
-    std::optional<Solution> solution = evict_on_the_way(problem, budget, way, most_work, work);
+    std::optional<Solution> solution = evict_on_the_way(problem, budget, way, most_work, work, should_stop);
     tried.work += work;
     if (!solution) continue;
     tried.close |= static_cast<double>(solution->peak_bytes) <= kAlmost * static_cast<double>(budget);
@@ -92,7 +93,7 @@ std::optional<Attempt> search_ways(const Problem& problem, Bytes budget, std::sp
   Random random(seed);
   std::int64_t spent = 0;
   const auto value_of = [&](const Attempt& attempt, std::int64_t most_work) {
-    std::optional<Solution> solution = pass_of(problem, budget, attempt, most_work, spent);
+    std::optional<Solution> solution = pass_of(problem, budget, attempt, most_work, spent, should_stop);
     spent += kLoadWork * problem.op_count;
     if (!solution) return static_cast<double>(INFINITY);
     const double above =

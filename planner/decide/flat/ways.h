@@ -25,8 +25,9 @@ struct CommonWays {
   bool close = false;     ///< one stayed within its work and came near the budget
   std::int64_t work = 0;  ///< of all
 };
-/// A few passes at ways that serve most steps; none may take more than `most_work`.
-CommonWays try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive);
+/// A few passes at ways that serve most steps; none may take more than `most_work`, nor goes on when told to stop.
+CommonWays try_common_ways(const Problem& problem, Bytes budget, std::int64_t most_work, Archive& archive,
+                           const std::function<bool()>& should_stop = {});
 
 /// Sets out from the best of `starts`, as they do at this budget; none: from a common way. What it meets goes to the
 /// archive; returns the best attempt, nothing if no pass ended.

@@ -66,7 +66,7 @@ std::vector<std::int32_t> positions_above(const GapProblem& p, Bytes budget) {
 }
 
 Prices find_prices(const GapProblem& problem, std::vector<std::int32_t> positions, Bytes device_budget,
-                   Bytes host_budget, int iterations, const Prices* start) {
+                   Bytes host_budget, int iterations, const Prices* start, const std::function<bool()>& should_stop) {
   Prices prices;
   prices.clock = std::move(positions);
   const std::size_t n = prices.clock.size();
@@ -76,7 +76,7 @@ Prices find_prices(const GapProblem& problem, std::vector<std::int32_t> position
     from.host.assign(n, 0);
     adopt(*start, prices.clock, from.device, from.host);
   }
-  Ascent ascent = ascend(relax(problem, prices.clock, device_budget, host_budget), from, iterations);
+  Ascent ascent = ascend(relax(problem, prices.clock, device_budget, host_budget), from, iterations, should_stop);
   prices.bound = ascent.bound;
   prices.device = std::move(ascent.device);
   prices.host = std::move(ascent.host);

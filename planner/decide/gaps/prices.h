@@ -10,6 +10,7 @@
 // link's capacity, transients and exposed time are left out, which keeps the bound valid and makes it weaker.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "planner/decide/gaps/gap_problem.h"
@@ -33,9 +34,10 @@ struct Prices {
 [[nodiscard]] std::vector<std::int32_t> positions_above(const GapProblem& problem, Bytes device_budget);
 
 /// REQUIRES: budgets >= 0; positions ascending, each above the budget. O(iterations * gaps). `start`: prices of a
-/// similar budget to set out from, with shorter steps.
+/// similar budget to set out from, with shorter steps. `should_stop`: as of ascend().
 [[nodiscard]] Prices find_prices(const GapProblem& problem, std::vector<std::int32_t> positions, Bytes device_budget,
-                                 Bytes host_budget, int iterations, const Prices* start = nullptr);
+                                 Bytes host_budget, int iterations, const Prices* start = nullptr,
+                                 const std::function<bool()>& should_stop = {});
 
 /// The bound that given prices prove, by direct summation: an independent check of find_prices.
 [[nodiscard]] double bound_of(const GapProblem& problem, Bytes device_budget, Bytes host_budget, const Prices& prices);

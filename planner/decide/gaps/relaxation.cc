@@ -13,6 +13,7 @@ constexpr double kMomentum = 0.9, kMemory = 0.99;
 // Steps relative to the best uniform price, shrinking geometrically. Larger last steps oscillate, smaller first ones
 // stop short.
 constexpr double kFirstStep = 4, kLastStep = 0.02, kWarmStep = 0.15;
+constexpr std::size_t kAskEvery = 100'000;  // gaps and positions: about a millisecond
 
 /// What the minimiser of the Lagrangian does, by position and by gap.
 struct Minimiser {
@@ -119,7 +120,8 @@ void average(const Minimiser& m, float weight, Ascent& ascent) {
 
 }  // namespace
 
-Ascent ascend(const Relaxation& relaxation, const AscentStart& start, int iterations) {
+Ascent ascend(const Relaxation& relaxation, const AscentStart& start, int iterations,
+              const std::function<bool()>& should_stop) {
   const Relaxation& r = relaxation;
   const std::size_t n = r.excess.size();
   Ascent best{.device = std::vector<double>(n, 0),
@@ -145,7 +147,13 @@ Ascent ascend(const Relaxation& relaxation, const AscentStart& start, int iterat
   const double first_step = cold ? kFirstStep : kFirstStep * kWarmStep;
   std::vector<double> mean(2 * n, 0), square(2 * n, 0);
   double decay1 = 1, decay2 = 1;
+  std::size_t unasked = 0;
   for (int i = 0; i < iterations; ++i) {
+    unasked += r.gaps.size() + n;
+    if (unasked >= kAskEvery && should_stop) {
+      if (should_stop()) break;
+      unasked = 0;
+    }
     const double value = lagrangian(r, device, host, m);
     average(m, std::max(0.02F, 1.0F / static_cast<float>(i + 1)), best);
     if (value > best.bound) {

@@ -7,6 +7,7 @@
 // A subgradient ascent looks for good prices. Costs are in whatever the caller counts.
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace tidemark::decide::gaps {
@@ -45,7 +46,9 @@ struct Ascent {
   std::vector<float> recompute_share, swap_share;
 };
 
-/// O(iterations * (gaps + positions)). Sets out with shorter steps where it is given prices.
-[[nodiscard]] Ascent ascend(const Relaxation& relaxation, const AscentStart& start, int iterations);
+/// O(iterations * (gaps + positions)). Sets out with shorter steps where it is given prices. Told to stop, it ends with
+/// the best prices so far, which prove a bound as well.
+[[nodiscard]] Ascent ascend(const Relaxation& relaxation, const AscentStart& start, int iterations,
+                            const std::function<bool()>& should_stop = {});
 
 }  // namespace tidemark::decide::gaps

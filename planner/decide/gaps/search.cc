@@ -22,11 +22,13 @@ constexpr double kEnumerationLimit = 20000;
 /// One search over one problem and budget.
 class Solver {
  public:
-  Solver(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget)
+  Solver(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget,
+         const std::function<bool()>& should_stop)
       : p_(problem),
         pricer_(pricer),
         budget_(device_budget),
         host_budget_(host_budget),
+        should_stop_(should_stop),
         moves_(problem.moves),
         device_(problem.base_bytes),
         host_(std::vector<Bytes>(problem.base_bytes.size(), problem.base_host_bytes)) {
@@ -38,6 +40,7 @@ class Solver {
   SearchResult optimal(SearchDepth depth);
 
  private:
+  [[nodiscard]] bool stopped() const { return should_stop_ && should_stop_(); }
   [[nodiscard]] SearchResult price(Choice choice) { return priced(std::move(choice), pricer_, budget_, host_budget_); }
   [[nodiscard]] bool applicable(const Move& move) const;
   void apply(const Move& move);
@@ -59,6 +62,7 @@ class Solver {
   const GapProblem& p_;
   Pricer& pricer_;
   Bytes budget_, host_budget_;
+  const std::function<bool()>& should_stop_;
   const std::vector<Move>& moves_;
   std::vector<double> reduced_;  ///< cost of each move less the value of what it frees elsewhere
   LoadTree device_, host_;
@@ -98,12 +102,13 @@ void Solver::index_moves() {
   }
 }
 
-/// Takes moves until no position overflows. False: some position cannot be helped.
+/// Takes moves until no position overflows. False: some position cannot be helped, or it was told to stop.
 bool Solver::repair() {
   std::vector<std::pair<double, std::size_t>> candidates;
   for (;;) {
     const Bytes top = device_.max();
     if (top <= budget_) return true;
+    if (stopped()) return false;
     const std::int32_t at = device_.argmax();
     candidates.clear();
     for (const std::int32_t index : moves_in_[static_cast<std::size_t>(at) / kStretch]) {
@@ -206,7 +211,7 @@ void Solver::exchange() {
 SearchResult Solver::run_from(Choice start) {
   SearchResult best = price(std::move(start));
   choice_ = best.choice;
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kRounds && !stopped(); ++round) {
     SearchResult now = price(choice_);
     if (is_better(now, best, host_budget_)) best = now;
     synchronise();
@@ -330,10 +335,12 @@ SearchResult Solver::optimal(SearchDepth depth) {
     best.proven_optimal = true;
     return best;
   }
-  const Prices prices = find_prices(p_, critical_positions(p_, budget_), budget_, host_budget_, kAscentSteps);
+  const Prices prices =
+      find_prices(p_, critical_positions(p_, budget_), budget_, host_budget_, kAscentSteps, nullptr, should_stop_);
   use_prices(prices, 0);
   const Choice fractional = rounded(prices);
   const auto try_from = [&](Choice start) {
+    if (stopped()) return;
     SearchResult candidate = run_from(std::move(start));
     if (is_better(candidate, best, host_budget_)) best = std::move(candidate);
   };
@@ -346,7 +353,8 @@ SearchResult Solver::optimal(SearchDepth depth) {
   const bool close = best.fits && static_cast<double>(best.pricing.added_cost) <= kCloseToBound * prices.bound;
   if (device_room + host_room > 0 && !close) {
     const Bytes device = std::max<Bytes>(0, budget_ - device_room), host = std::max<Bytes>(0, host_budget_ - host_room);
-    const Prices tighter = find_prices(p_, critical_positions(p_, device), device, host, kWarmSteps, &prices);
+    const Prices tighter =
+        find_prices(p_, critical_positions(p_, device), device, host, kWarmSteps, &prices, should_stop_);
     use_prices(tighter, 0);
     try_from(rounded(tighter));
   }
@@ -393,10 +401,10 @@ SearchResult priced(Choice choice, Pricer& pricer, Bytes device_budget, Bytes ho
 }
 
 SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget,
-                            SearchDepth depth) {
+                            SearchDepth depth, const std::function<bool()>& should_stop) {
   if (depth == SearchDepth::full && count_choices(problem) <= kEnumerationLimit)
     return search_exhaustively(problem, pricer, device_budget, host_budget);
-  return Solver(problem, pricer, device_budget, host_budget).optimal(depth);
+  return Solver(problem, pricer, device_budget, host_budget, should_stop).optimal(depth);
 }
 
 }  // namespace tidemark::decide::gaps

@@ -28,8 +28,10 @@ enum class SearchDepth : std::uint8_t {
   rounding,  ///< prices, rounded and repaired: a start for searches of another kind
   full,      ///< small problems enumerated or refined besides, and other starts where nothing fits
 };
+/// Told to stop, it ends with the best choice so far, of those that fit or else of the others.
 [[nodiscard]] SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes device_budget,
-                                          Bytes host_budget, SearchDepth depth = SearchDepth::full);
+                                          Bytes host_budget, SearchDepth depth = SearchDepth::full,
+                                          const std::function<bool()>& should_stop = {});
 
 /// Whole kinds of moves at a time, most bytes per added cost first, until it fits. `taken` is called after each that
 /// was taken, while the pricer holds the choice so far.

@@ -1,16 +1,17 @@
-// Searches for one budget (aimed.h), and the repeats they fold (repeats.h).
+// Searches for one budget (aimed.h): what they come to, when they stop, and what they tell.
 
 #include "planner/decide/flat/aimed.h"
 
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 
+#include <algorithm>
 #include <atomic>
+#include <ctime>
 #include <vector>
 
+#include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/plan.h"
-#include "planner/decide/flat/repeats.h"
-#include "planner/decide/flat/rerun.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 #include "tests/support/sanitized.h"
@@ -26,36 +27,6 @@ ReferenceStep some_step(std::uint64_t seed) {
   const bool swaps = seed % 3 > 0;
   ReferenceStep step = repeated_layers(seed, 6, 8, swaps);
   return seed % 3 == 2 ? testing::with_link(std::move(step), seed, 20) : step;
-}
-
-TEST(Repeats, FindsTheLayersOfAStep) {
-  for (std::uint64_t seed = 0; seed < testing::cases(10U); ++seed) {
-    const FlatStep flat(repeated_layers(seed, 7, 9, seed % 2 == 0));
-    const Repeats repeats(flat.problem);
-    EXPECT_GE(repeats.layers(), 6) << seed;  // the ends may take the place of ops of a first or last layer
-    EXPECT_LE(repeats.layers(), 8) << seed;
-  }
-  const FlatStep none(testing::random_step(1, {.ops = 120}));
-  EXPECT_LT(Repeats(none.problem).layers(), 4);
-}
-
-/// Whatever is done in one layer keeps the rules in any other.
-TEST(Repeats, ReplicatedSchedulesKeepTheRules) {
-  for (std::uint64_t seed = 0; seed < testing::cases(6U); ++seed) {
-    const FlatStep flat(repeated_layers(seed, 6, 8, seed % 2 == 0));
-    const Repeats repeats(flat.problem);
-    ASSERT_GE(repeats.layers(), 2);
-    const Bytes budget = keep_all_peak(flat.step) * 6 / 10;
-    Archive archive;
-    search_within(flat.problem, {.budgets = {budget}, .work = 1e5}, {}, archive);
-    const Solution* found = archive.best_within(budget);
-    ASSERT_NE(found, nullptr) << seed;
-    for (std::int32_t from = 0; from < repeats.layers(); ++from) {
-      State state(flat.problem, budget);
-      repeats.replicate(*found, from, 0, repeats.layers() - 1, state);
-      expect_carried_out(flat, schedule_of(state));
-    }
-  }
 }
 
 /// A search that folds repeats and aims at one budget is not worse than one for all budgets, which does neither, at the
@@ -78,6 +49,29 @@ TEST(AimedSearch, FitsIsCheckedAndIsNoWorseThanOneForAllBudgets) {
       EXPECT_LE(aimed.percent(aimed.outcome.added_cost), aimed.percent(all.outcome.added_cost) + 0.1)
           << seed << " at " << percent;
     }
+  }
+}
+
+/// Copies that cost nothing are no reason to copy what might as well stay: not much more than what is missing.
+TEST(AimedSearch, CopiesLittleMoreThanItMustWhereCopiesAreFree) {
+  for (const std::uint64_t seed : {0U, 1U, 2U, 3U}) {
+    ReferenceStep step = repeated_layers(seed, 8, 8, true);
+    for (ReferenceStep::Storage& row : step.storages) {
+      row.swappable = true;
+      row.copies = {};
+      row.copies.out.link = row.copies.in.link = static_cast<std::int64_t>(seed % 2);
+    }
+    step.storages.front().copies.out.link = 1;  // there is a link
+    const FlatStep flat(std::move(step));
+    const Bytes keep = keep_all_peak(flat.step), budget = keep * 85 / 100;
+    const StepPlan plan = plan_step_within(flat.problem, budget, {.effort = 0.02, .aimed = true});
+    ASSERT_TRUE(plan.fits()) << seed;
+    expect_carried_out(flat, plan.order);
+    EXPECT_EQ(plan.outcome.added_cost, 0) << seed;
+    Bytes copied = 0;
+    for (const RunOrder::Swap& swap : plan.order.swaps)
+      copied += flat.step.storages[static_cast<std::size_t>(swap.storage)].bytes;
+    EXPECT_LE(copied, 2 * (keep - budget)) << seed;
   }
 }
 
@@ -113,6 +107,64 @@ TEST(AimedSearch, StopsAtOnceWithWhatItHas) {
   EXPECT_GT(fitting, 0);
 }
 
+/// Whenever that is.
+TEST(AimedSearch, StoppedOnTheWayItKeepsTheRules) {
+  for (std::uint64_t seed = 0; seed < testing::cases(3U); ++seed) {
+    const FlatStep flat(some_step(seed));
+    const Bytes budget = keep_all_peak(flat.step) * 6 / 10;
+    for (const int most : {1, 3, 10, 30, 100, 300, 1000, 3000}) {
+      std::atomic<int> asked{0};
+      const StepPlan plan = plan_step_within(
+          flat.problem, budget, {.effort = 0.02, .aimed = true, .should_stop = [&] { return ++asked > most; }});
+      ASSERT_TRUE(plan.fits() || !plan.proven) << seed << " after " << most;
+      if (!plan.fits()) continue;
+      EXPECT_LE(plan.outcome.peak_bytes, budget) << seed << " after " << most;
+      EXPECT_LE(plan.lower_bound_cost, plan.outcome.added_cost) << seed << " after " << most;
+      expect_carried_out(flat, plan.order);
+    }
+  }
+}
+
+/// A long chain and the way back.
+ReferenceStep long_step(std::int32_t layers) {
+  ReferenceStep step{.name = "long"};
+  for (std::int32_t v = 0; v < 2 * layers; ++v) {
+    const std::int32_t of = std::min(v, 2 * layers - 1 - v);
+    step.storages.push_back({.name = "s", .bytes = 1 + of * 37 % 50});
+    ReferenceStep::Op op{.name = "o", .cost = 100 + of * 91 % 800, .writes = {v}};
+    if (v > 0) op.reads.push_back(v - 1);
+    if (v > layers) op.reads.push_back(of);
+    if (v >= layers) {
+      op.phase = OpPhase::backward;
+      op.recompute = ReferenceStep::Recompute::never;
+    }
+    testing::sort_once_each(op.reads);
+    step.ops.push_back(std::move(op));
+  }
+  return step;
+}
+
+double processor_seconds(const auto& work) {
+  const std::clock_t begin = std::clock();
+  work();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+/// Nothing large is left that does not ask: all of it takes less than a part of what a bound does that nobody stops.
+TEST(AimedSearch, StoppedAtOnceALongStepTakesLittle) {
+  const FlatStep flat(long_step(3000));
+  const Bytes keep = keep_all_peak(flat.step);
+  const double bound = processor_seconds([&] { static_cast<void>(least_added_cost(flat.problem, keep * 60 / 100)); });
+  for (const Bytes percent : {60, 15}) {
+    StepPlan plan;
+    const double stopped = processor_seconds([&] {
+      plan = plan_step_within(flat.problem, keep * percent / 100, {.aimed = true, .should_stop = [] { return true; }});
+    });
+    EXPECT_TRUE(plan.fits()) << percent;
+    EXPECT_LT(stopped, bound / 2) << percent;
+  }
+}
+
 TEST(AimedSearch, StopsWhenItIsTold) {
   const FlatStep flat(some_step(3));
   std::atomic<int> asked{0};
@@ -132,6 +184,44 @@ TEST(AimedSearch, TheLowestPeakToldIsMet) {
     ASSERT_FALSE(none.fits());
     EXPECT_TRUE(none.proven);
     EXPECT_TRUE(plan_step_within(flat.problem, none.smallest_known_peak, limits).fits()) << seed;
+  }
+}
+
+/// Where a first look or a search for all budgets follows as well; 1 is told when nothing is left to search.
+TEST(AimedSearch, ProgressNeverFallsWhereItIsTight) {
+  int tight = 0;
+  for (const std::uint64_t seed : {0U, 3U}) {
+    const FlatStep flat(testing::random_step(seed, {.ops = 150}));
+    const Bytes lowest = plan_step_within(flat.problem, 1, {.effort = 0.02, .aimed = true}).smallest_known_peak;
+    for (const Bytes percent : {100, 102}) {
+      std::vector<double> told;
+      std::atomic<int> asked{0};
+      int asked_before_end = -1;
+      PlanLimits limits{.effort = 0.02, .aimed = true};
+      limits.should_stop = [&] { return ++asked < 0; };
+      limits.on_progress = [&](double share) {
+        if (share >= 1 && asked_before_end < 0) asked_before_end = asked;
+        told.push_back(share);
+      };
+      static_cast<void>(plan_step_within(flat.problem, lowest * percent / 100, limits));
+      EXPECT_TRUE(std::ranges::is_sorted(told)) << seed << " at " << percent;
+      EXPECT_EQ(asked, asked_before_end) << seed << " at " << percent << ": searched on when all was told to be done";
+      tight += std::ranges::count_if(told, [](double share) { return share > 0.5 && share < 1; }) > 1 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(tight, 0);
+}
+
+/// Also where further budgets are asked for, as where addresses take more than the bytes alive.
+TEST(AimedSearch, ProgressNeverFallsFromOneBudgetToTheNext) {
+  for (const std::uint64_t seed : {1U, 2U}) {  // without a link and with one
+    const FlatStep flat(some_step(seed));
+    std::vector<double> told;
+    StepPlanner planner(flat.problem,
+                        {.effort = 0.005, .aimed = true, .on_progress = [&](double share) { told.push_back(share); }});
+    for (const Bytes percent : {60, 59, 58})
+      static_cast<void>(planner.within(keep_all_peak(flat.step) * percent / 100));
+    EXPECT_TRUE(std::ranges::is_sorted(told)) << seed;
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/priced_inputs.h"
-#include "planner/decide/flat/rerun.h"
+#include "planner/decide/flat/recompute.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
 
@@ -57,7 +57,7 @@ TEST(PricedInputs, OfAChainAreCutWhereItIsCheapest) {
     }
     try_cut(0);
     EXPECT_NEAR(inputs.choose(n - 2).cost, best, 1e-9);
-    ASSERT_TRUE(rerun_with_inputs(
+    ASSERT_TRUE(recompute_with_inputs(
         state, key, [&](std::int32_t s, bool) { return inputs.choose(s).input; }, [] { return false; }));
     EXPECT_EQ(state.added_cost(), expected + flat.step.ops[static_cast<std::size_t>(n) - 1].cost);
     EXPECT_EQ(replay(flat.step, schedule_of(flat.problem, state.solution())).fault, "");

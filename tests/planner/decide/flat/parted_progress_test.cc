@@ -24,6 +24,15 @@ TEST(PartedProgress, RisesToOne) {
   EXPECT_EQ(told.back(), 1);
 }
 
+TEST(PartedProgress, PartsCountByTheirShares) {
+  std::vector<double> told;
+  PartedProgress progress([&](double share) { told.push_back(share); }, std::vector{0.75, 0.25});
+  progress.part(1)(0.5);
+  progress.part(0)(1);
+  progress.part(1)(1);
+  EXPECT_EQ(told, (std::vector{0.125, 0.875, 1.0}));
+}
+
 TEST(PartedProgress, NobodyAsks) {
   PartedProgress progress({}, 2);
   EXPECT_FALSE(progress.part(0));

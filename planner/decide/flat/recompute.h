@@ -1,5 +1,5 @@
 #pragma once
-// The one step that seeds and search share: run an op again in a stage, with what it needs there.
+// The one step that seeds and search share: recompute an op in a stage, with what it needs there; and undoing that.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tidemark::decide::flat {
 
-/// Takes a rerun back, and with it what ran only to feed it.
+/// Undoes a recomputation, and with it those that only feed it.
 inline void erase_with_idle(State& state, Key rerun) {
   const Problem& p = state.problem();
   state.erase_rerun(rerun);
@@ -26,34 +26,34 @@ inline void erase_with_idle(State& state, Key rerun) {
 }
 
 /// What becomes of an input that is dead where it is needed again.
-enum class Input : std::uint8_t { lives_on, runs_again, is_paged_in };
+enum class Input : std::uint8_t { lives_on, recomputed, swapped_in };
 
-/// Inputs that are dead there become what `choose_input(storage, can be paged)` says where that can be, running again
-/// in the same round, and live on otherwise. A later rerun of the same op is taken back where `drops_later()`: this one
-/// may serve what it was for. False: not allowed.
+/// Inputs that are dead there become what `choose_input(storage, can be swapped)` says where that can be, recomputed in
+/// the same round, and live on otherwise. A later recomputation of the same op is undone where `drops_later()`: this
+/// one may serve what it was for. False: not allowed.
 template <class ChooseInput, class DropsLater>
-bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsLater&& drops_later, int depth = 0) {
+bool recompute_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsLater&& drops_later, int depth = 0) {
   constexpr int kMostDepth = 2000;  // of the stack
   const Problem& p = state.problem();
   const std::int32_t op = op_of(key), stage = stage_of(key);
   if (state.runs_at(key)) return true;
   if (!p.may_rerun(op, stage)) return false;
-  std::vector<Swap> pages;
+  std::vector<Swap> swaps;
   for (const std::int32_t r : p.reads[op]) {
     if (state.gap_around(r, key).until != 0) continue;  // alive anyway
     const std::int32_t producer = p.producer[static_cast<std::size_t>(r)];
-    const bool pageable = p.swappable[static_cast<std::size_t>(r)] != 0;
-    if ((producer < 0 && !pageable) || depth >= kMostDepth) continue;
-    const Input input = choose_input(r, pageable);
-    if (input == Input::is_paged_in && pageable)
-      pages.push_back({.storage = r, .use = key});
-    else if (input == Input::runs_again && producer >= 0)
+    const bool swappable = p.swappable[static_cast<std::size_t>(r)] != 0;
+    if ((producer < 0 && !swappable) || depth >= kMostDepth) continue;
+    const Input input = choose_input(r, swappable);
+    if (input == Input::swapped_in && swappable)
+      swaps.push_back({.storage = r, .use = key});
+    else if (input == Input::recomputed && producer >= 0)
       static_cast<void>(
-          rerun_with_inputs(state, key_of(stage, producer, round_of(key)), choose_input, drops_later, depth + 1));
+          recompute_with_inputs(state, key_of(stage, producer, round_of(key)), choose_input, drops_later, depth + 1));
   }
   state.insert_rerun(key);
-  for (const Swap& page : pages)
-    if (state.may_swap(page)) state.insert_swap(page);
+  for (const Swap& swap : swaps)
+    if (state.may_swap(swap)) state.insert_swap(swap);
   for (const std::int32_t s : p.writes[op]) {
     const std::vector<Key>& starts = state.starts(s);
     const auto later = std::ranges::upper_bound(starts, key);
@@ -64,9 +64,9 @@ bool rerun_with_inputs(State& state, Key key, ChooseInput&& choose_input, DropsL
   return true;
 }
 
-/// Takes back pages and runs without which no run is further above the budget, the last first, while there is work left
-/// for it (entries of the profile looked at).
-inline void take_back_idle(State& state, std::int64_t most_work) {
+/// Undoes swaps and recomputations without which no op is further above the budget, the last first, while there is work
+/// left for it (entries of the profile looked at).
+inline void undo_idle(State& state, std::int64_t most_work) {
   const std::int64_t end = state.profile().work() + most_work;
   Bytes overflow = state.profile().overflow();
   const auto try_without = [&](auto&& erase) {
@@ -85,14 +85,15 @@ inline void take_back_idle(State& state, std::int64_t most_work) {
   state.mark();
 }
 
-/// Takes back second runs that serve nothing.
+/// Undoes recomputations that serve nothing.
 inline void erase_useless(State& state) {
   const std::vector<Key> keys = state.reruns();
   for (auto key = keys.rbegin(); key != keys.rend(); ++key)
     if (state.runs_at(*key) && state.is_useless(*key)) erase_with_idle(state, *key);
 }
 
-/// That schedule but for second runs that serve nothing. Runs and pages may come in any order, runs more than once.
+/// That schedule but for recomputations that serve nothing. They and swaps may come in any order, recomputations more
+/// than once.
 /// `also(state)` may change it further.
 template <class Also>
 Solution without_useless(const Problem& problem, Solution solution, Bytes budget, Also&& also) {
