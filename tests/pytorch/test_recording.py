@@ -4,6 +4,8 @@ import pytest
 import tidemark
 import torch
 from models import transformer
+from torch import nn
+from training import same
 
 
 def loop(model, optimizer, inputs, loss_fn):
@@ -65,3 +67,31 @@ def test_an_exception_in_the_step_leaves_nothing_behind():
     assert torch.autograd.backward is backward
     plain = loss_fn(model(*inputs))
     plain.backward()
+
+
+class Conjugated(nn.Module):
+    """Saves views whose values are conjugates and negatives of what their storages hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        a, b = torch.fft.rfft(self.a(x)), torch.fft.rfft(self.b(x))
+        negated = a.conj().imag
+        return torch.fft.irfft(a * b.conj()).square().mean() + (negated * negated * b.real).mean()
+
+
+def test_conjugated_and_negated_views_train_bit_for_bit():
+    torch.manual_seed(0)
+    model, x = Conjugated(), torch.randn(64, 32)
+
+    def gradients():
+        model.zero_grad()
+        model(x).backward()
+        return [p.grad.clone() for p in model.parameters()]
+
+    plain = gradients()
+    with tidemark.record(model):
+        recorded = gradients()
+    assert same(recorded, plain)

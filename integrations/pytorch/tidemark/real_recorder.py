@@ -190,9 +190,7 @@ class RealRecorder(StepRecorder):
             return content.tensor
         with torch.no_grad():
             storage = self._storage(save, content)
-            return torch.empty(0, dtype=content.geometry.dtype, device=storage.device).set_(
-                storage, content.geometry.offset, content.geometry.size, content.geometry.stride
-            )
+            return content.geometry.over_storage(storage, storage.device)
 
     def _storage(self, save, content):
         """What is there yet, as the framework holds it or backward has asked for it before; else it comes back."""

@@ -50,6 +50,8 @@ __all__ = [
     "pop_saved_tensors_hooks",
     "push_saved_tensors_hooks",
     "runs_compiled_under_modes",
+    "set_conjugated",
+    "set_negated",
     "top_mode",
     "tree_map",
     "uncompiled",
@@ -59,6 +61,8 @@ __all__ = [
 
 push_saved_tensors_hooks = torch._C._autograd._push_saved_tensors_default_hooks
 pop_saved_tensors_hooks = torch._C._autograd._pop_saved_tensors_default_hooks
+set_conjugated = torch._C._set_conj
+set_negated = torch._C._set_neg
 below_autograd = torch._C._AutoDispatchBelowAutograd
 top_mode = _get_current_dispatch_mode  # of the calling thread, or None
 unseen_by_modes = torch._C._DisableTorchDispatch
