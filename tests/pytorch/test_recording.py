@@ -1,5 +1,7 @@
 """tidemark.record: a step of the caller's own loop."""
 
+import contextlib
+
 import pytest
 import tidemark
 import torch
@@ -95,3 +97,96 @@ def test_conjugated_and_negated_views_train_bit_for_bit():
     with tidemark.record(model):
         recorded = gradients()
     assert same(recorded, plain)
+
+
+class Forces(nn.Module):
+    """Differentiates within forward, as models of molecules do."""
+
+    def __init__(self):
+        super().__init__()
+        self.energy = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1))
+        self.head = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 16))
+
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        (forces,) = torch.autograd.grad(self.energy(x).sum(), x, create_graph=True)
+        return self.head(x + forces)
+
+
+def penalised(out):
+    """Differentiates once more where the loss is made."""
+    loss = out.square().mean()
+    (slope,) = torch.autograd.grad(loss, out, create_graph=True)
+    return loss + slope.square().sum()
+
+
+def test_what_is_differentiated_in_forward_leaves_the_rest_of_it_forward():
+    torch.manual_seed(0)
+    model, x = Forces(), torch.randn(64, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    graph = tidemark.capture(model, (x,), penalised, optimizer=optimizer, recorded=True)
+    with tidemark.record(model) as recording:
+        penalised(model(x)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def phases(graph):
+        return [(op.phase, call.site, call.func) for op in graph.ops for call in op.calls if op.phase != "optimizer"]
+
+    assert phases(recording.graph()) == phases(graph)
+    assert sum(op.phase == "forward" for op in graph.ops) > 12
+
+
+class Looked(nn.Module):
+    """Its gradient is sparse."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(64, 16, sparse=True)
+        self.out = nn.Linear(16, 16)
+
+    def forward(self, tokens):
+        return self.out(self.table(tokens)).square().mean()
+
+
+def test_a_sparse_gradient_is_one_error_and_the_step_trains():
+    tokens = torch.randint(0, 64, (32,))
+
+    def train(steps, context):
+        torch.manual_seed(0)
+        model = Looked()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-1)
+        for _ in range(steps):
+            with context(model):
+                model(tokens).backward()
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=False)
+        return model, [p.detach().clone() for p in model.parameters()]
+
+    one_line = r"^the step cannot be recorded: a tensor of shape \(64, 16\) is torch.sparse_coo, which cannot be captured; .*dense tensors$"
+
+    @contextlib.contextmanager
+    def refused(model):
+        with pytest.raises(tidemark.CaptureError, match=one_line), tidemark.record(model):
+            yield
+
+    _, plain = train(2, contextlib.nullcontext)
+    model, recorded = train(2, refused)
+    assert same(recorded, plain)
+    with pytest.raises(tidemark.CaptureError, match=r"^a tensor of shape \(64, 16\) is torch.sparse_coo.*dense tensors$"):
+        tidemark.capture(model, (tokens,), recorded=True)
+
+
+def test_a_step_that_failed_in_part_is_one_error():
+    model, inputs, loss_fn = transformer()
+
+    def fail(_):
+        raise ZeroDivisionError
+
+    with pytest.raises(tidemark.CaptureError, match="^the step of Sequential failed in part; record one that runs as a whole$"):
+        with tidemark.record(model):
+            loss = loss_fn(model(*inputs))
+            loss.register_hook(fail)
+            with pytest.raises(ZeroDivisionError):
+                loss.backward()
+            loss_fn(model(*inputs)).backward()

@@ -27,6 +27,10 @@ class LoopPhases:
         undo.enter_context(around_backward(self._unseen))
         undo.callback(self.lower_all)
 
+    def has_stepped(self):
+        """Whether an optimizer of the model's has, in this session."""
+        return any(self._own.values())
+
     def begin_forward(self):
         self._set_phase("forward")
 
