@@ -8,6 +8,7 @@ import pytest
 import tidemark
 import torch
 from test_paths import Forked, batch, planned
+from tidemark.paths import Paths
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.flop_counter import FlopCounterMode
 from training import same
@@ -243,3 +244,37 @@ class Around:
 def test_a_session_is_left_while_it_records_and_a_mode_is_on_top():
     _, watched = trained(LeftWithin, steps=RECORDED + 1)
     assert watched.live[RECORDED]
+
+
+def test_a_step_that_may_be_recorded_is_not_measured():
+    loop, plan = Loop(), planned()
+    with tidemark.session(plan, loop.model) as session, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for n in range(2):
+            with tidemark.measured_step():
+                loop.step(n)
+        assert session.records_a_step()  # the one that comes
+        with pytest.raises(tidemark.SessionError, match="measure a later one"), tidemark.measured_step():
+            pytest.fail("it is measured")
+        loop.step(2)
+        assert session._follower.live is not None and session.records_a_step()
+
+
+def test_a_step_that_was_recorded_after_all_is_not_measured(monkeypatch):
+    loop, plan = Loop(), planned()
+    monkeypatch.setattr(Paths, "end_step", lambda *_: (None, True))  # as one that spilled
+    with tidemark.session(plan, loop.model):
+        loop.batch = lambda n: batch(False)
+        loop.step(0)
+        with pytest.raises(tidemark.SessionError, match="measure a later one"), tidemark.measured_step():
+            loop.step(1)
+
+
+def test_nothing_else_is_recorded_within_a_session():
+    loop, plan = Loop(), planned()
+    with tidemark.session(plan, loop.model):
+        with pytest.raises(tidemark.SessionError, match="within an active session"), tidemark.record(loop.model):
+            pytest.fail("it is recorded")
+        with pytest.raises(tidemark.SessionError, match="within an active session"):
+            tidemark.capture(loop.model, (loop.batch(0),), lambda out: out.square().mean(), recorded=True)
+        loop.step(0)

@@ -18,6 +18,7 @@ from .graph import HostLink
 from .grouping import build_graph
 from .held_over import hold_over
 from .real_step import record_for_real
+from .running import refuse_within
 from .stand_in import fingerprint
 
 
@@ -70,6 +71,7 @@ def capture(
     step = CapturedStep(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output, model if called is None else called)
     compiled = []
     if recorded:
+        refuse_within("a step cannot be recorded")
         _check_recordable(model, inputs, bounds)
         log, compiled = record_for_real(step, DataDependent(None), rates)
     else:

@@ -63,6 +63,12 @@ class PlanChanges:
         asked, self._is_to_record = self._is_to_record, False
         return asked and may_plan_again(plan)
 
+    def may_record(self, plan, departures):
+        """Whether the next step may be recorded, behind one that departed so, or spilled."""
+        if not self._is_open or self._running is not None or self._ready is not None or not may_plan_again(plan):
+            return False
+        return self._is_to_record or bool(departures)
+
     def take_recording(self, plan, graph, failure=None):
         """Of the step that has ended, which was followed by `plan` beside; None: it was no whole step, another is to be
         recorded, or the recorder failed."""

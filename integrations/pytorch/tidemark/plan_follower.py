@@ -40,6 +40,7 @@ class PlanFollower:
         self._tries = 0  # left, of recording a step
         self.is_recording = False
         self.live = None  # LiveRecording, while a step is recorded
+        self.recorded = 0  # steps of which a recording began
         self._is_to_record_path = False
         self.marked = None  # the micro-batch that the loop says comes
         self._warned = False
@@ -58,8 +59,10 @@ class PlanFollower:
         return self.counters.copies
 
     def records_a_step(self):
-        """Whether it does now, or will at the next step's begin: see _learn()."""
-        return bool(self._tries)
+        """Whether it does now, or may at the next step's begin: see _learn() and _begin_recording()."""
+        if self._tries or self.live is not None or self._is_to_record_path:
+            return True
+        return self.changes.may_record(self.plan, tuple(self.loads.departed))
 
     def watch(self, undo):
         """From here on the loop is followed, until `undo` is closed."""
@@ -144,6 +147,7 @@ class PlanFollower:
     def _begin_recording(self):
         self._hooks.pop()
         self.engine.pop()
+        self.recorded += 1
         self.live = LiveRecording(self.model, self.frames, self._device.type)
 
     def _end_recording(self):
@@ -211,6 +215,7 @@ class PlanFollower:
                 )
         if self._tries:
             self.engine.begin_record(allocator.handle_of(self.plan.graph.device).value)
+            self.recorded += 1
             self.is_recording = True
 
     # Another plan

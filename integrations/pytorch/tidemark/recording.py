@@ -27,6 +27,7 @@ from .graph import HostLink
 from .held_elsewhere import allocated_bytes
 from .live_recording import LiveRecording
 from .planning import plan
+from .running import refuse_within
 from .sizes import parse_bytes
 
 
@@ -56,6 +57,7 @@ class record:
     def __enter__(self):
         if self._live is not None:
             raise CaptureError("a recording is of one step; make another with tidemark.record(model)")
+        refuse_within("a step cannot be recorded")
         self._frames = ModuleFrames(self._model, self._begin, on_failure=lambda: self._live.fail_forward())
         self._code = CompiledCode(self._model, self._frames)
         with contextlib.ExitStack() as undo:
