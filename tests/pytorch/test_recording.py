@@ -6,6 +6,7 @@ import pytest
 import tidemark
 import torch
 from models import transformer
+from random_plans import random_plan
 from torch import nn
 from training import same
 
@@ -190,3 +191,20 @@ def test_a_step_that_failed_in_part_is_one_error():
             with pytest.raises(ZeroDivisionError):
                 loss.backward()
             loss_fn(model(*inputs)).backward()
+
+
+def test_what_forward_makes_behind_a_gradient_of_its_own_is_reported_as_forwards():
+    torch.manual_seed(0)
+    model, x = Forces(), torch.randn(4096, 16)
+    loss_of = lambda out: out.square().mean()  # noqa: E731
+    plan = random_plan(tidemark.capture(model, (x,), loss_of, recorded=True), 0, share=0.5)
+    assert not plan.keeps_all
+    plan.budget_bytes = 2 * plan.graph.keep_all_peak_bytes() + 16 * 2**20
+    with tidemark.session(plan, model) as session:
+        for _ in range(2):
+            loss_of(model(x)).backward()
+            model.zero_grad()
+    report = session.report()
+    assert report.off_plan == 0
+    assert report.measured_by_phase["forward"] >= 0.9 * report.predicted_by_phase["forward"] > 0
+    assert report.measured_by_phase["standing"] <= 1.1 * report.predicted_by_phase["standing"]

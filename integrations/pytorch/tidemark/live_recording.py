@@ -12,8 +12,9 @@ import contextlib
 
 import torch
 
+from .backward_calls import is_within_forward
 from .captured_step import know_residents
-from .frames import OUTSIDE, Frame
+from .frames import Frame
 from .grouping import build_graph
 from .held_over import hold_over
 from .in_place import put_in_place
@@ -72,7 +73,7 @@ class LiveRecording:
     def backward(self, args, kwargs):
         """Around torch.autograd.backward() or grad(), which has these arguments. Gradients may be clipped, and the like,
         until the optimizer steps; what is differentiated in forward, or to be differentiated again, is part of forward."""
-        is_within = self._recorder.phase == "forward" and (self._frames.top.path != OUTSIDE or bool(kwargs.get("create_graph")))
+        is_within = self._recorder.phase == "forward" and is_within_forward(self._frames, kwargs)
         self._resume("backward")
         began = len(self._recorder.log.calls)
         self._frames.is_open = False
