@@ -127,6 +127,7 @@ std::optional<EventHandle>& CapturedExecutor::event_of(FixedPoint point) {
 
 std::vector<HostRange> CapturedExecutor::host_side(StorageId storage) {
   const RangeId range = layout_.range_of[row(storage)];
+  if (!is_copied(layout_.ranges[row(range)])) return {};
   const Bytes base = layout_.ranges[row(range)].first_granule * layout_.units.granule_bytes;
   const HostPiece part{.arena = id_of<ArenaId>(row(range)),
                        .offset = layout_.offset_of[row(storage)] - base,
@@ -135,17 +136,22 @@ std::vector<HostRange> CapturedExecutor::host_side(StorageId storage) {
   return {ranges.begin(), ranges.end()};
 }
 
-Status CapturedExecutor::before_piece(PieceId piece, StreamHandle stream) {
+Status CapturedExecutor::before_piece(PieceId piece, FrameworkStream stream) {
   const bool is_due = static_cast<std::int32_t>(piece) >= 0 && row(piece) == next_ && piece < PieceId{layout_.pieces};
   if (!is_due)
     return bad_input(
         next_ == static_cast<std::size_t>(layout_.pieces)
             ? fmt::format("piece {} is announced where the step is to be ended", static_cast<std::int32_t>(piece))
             : fmt::format("piece {} is announced where piece {} is due", static_cast<std::int32_t>(piece), next_));
-  if (const DeviceCode code = framework_.enter(stream); code != DeviceCode::ok)
-    return failed(code, next_, "ordering streams");
-  stream_ = stream;
+  if (const DeviceCode code = enter(stream); code != DeviceCode::ok) return failed(code, next_, "ordering streams");
   return go_on(next_);
+}
+
+DeviceCode CapturedExecutor::enter(FrameworkStream stream) {
+  // The thread's work is done once it calls again, so streams need no order behind it; it needs one behind theirs.
+  const DeviceCode code = !stream && stream_ ? device_.synchronize_stream(*stream_) : framework_.enter(stream);
+  if (code == DeviceCode::ok) stream_ = stream;
+  return code;
 }
 
 Status CapturedExecutor::end_step() {
@@ -158,7 +164,7 @@ Status CapturedExecutor::end_step() {
 }
 
 Status CapturedExecutor::go_on(std::size_t boundary) {
-  if (!entered_ && boundary > 0) {
+  if (!entered_ && boundary > 0 && stream_) {
     if (const std::optional<EventHandle> event = piece_events_[boundary - 1])
       if (const DeviceCode code = device_.record_event(*event, *stream_); code != DeviceCode::ok)
         return failed(code, boundary, "recording the piece before");
@@ -189,7 +195,7 @@ DeviceCode CapturedExecutor::carry_out(const LaneWait& wait) {
       ++figures_.host_waits;
       return device_.synchronize_event(event);
     case FixedLane::pieces:
-      return device_.wait_event(*stream_, event);
+      return stream_ ? device_.wait_event(*stream_, event) : device_.synchronize_event(event);
     case FixedLane::d2h:
       return streams_.wait(StreamRole::d2h, event);
     case FixedLane::h2d:

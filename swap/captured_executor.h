@@ -7,7 +7,8 @@
 // The framework keeps its graphs: it captures them on addresses from here and launches them itself. Before each launch
 // it says so here, on the stream it launches on; then copies are submitted to streams of this object, granules that are
 // out of use are moved, and the stream is made to wait for what the piece needs. While a graph is captured nothing is
-// called here, so nothing is mapped, recorded or waited for.
+// called here, so nothing is mapped, recorded or waited for. Where the calling thread does a piece's work itself, as on
+// a CPU, it is the thread that waits.
 //
 // The host waits only for granules that it moves, for the work that touched them last: host_waits() of the layout says
 // how often a step. What is not listed there (workspaces, the graph's own pool) is not seen here.
@@ -65,16 +66,19 @@ class CapturedExecutor {
     return base_ + static_cast<Address>(layout_.offset_of[row(storage)]);
   }
   /// Pinned memory that holds the storage while it is away, one piece behind the other. Before the first step, where
-  /// the content of a storage that is in host memory between steps is to be put. REQUIRES: it is copied at some time.
+  /// the content of a storage that is in host memory between steps is to be put. Empty: it is never copied.
   [[nodiscard]] std::vector<HostRange> host_side(StorageId storage);
 
   /// The next launch on `stream` is this piece. Pieces come in order, from 0; their streams in one order
-  /// (FrameworkStreams). REQUIRES: `stream` is not being captured.
-  [[nodiscard]] Status before_piece(PieceId piece, StreamHandle stream);
+  /// (FrameworkStreams). No stream: the calling thread, which waits here for what the piece needs, and for the stream
+  /// named before. REQUIRES: `stream` is not being captured.
+  [[nodiscard]] Status before_piece(PieceId piece, FrameworkStream stream);
   /// The last piece has been launched.
   [[nodiscard]] Status end_step();
 
   [[nodiscard]] CapturedFigures figures() const;
+  /// That hold what is away, from open() on.
+  [[nodiscard]] Bytes pinned_bytes() const { return host_.statistics().held_bytes; }
 
  private:
   CapturedExecutor(Device& device, FixedLayout layout)
@@ -89,6 +93,7 @@ class CapturedExecutor {
   [[nodiscard]] Status take();
   [[nodiscard]] DeviceCode take_memory();
   [[nodiscard]] DeviceCode take_events();
+  [[nodiscard]] DeviceCode enter(FrameworkStream stream);
   [[nodiscard]] Status go_on(std::size_t boundary);
   [[nodiscard]] Status failed(DeviceCode code, std::size_t boundary, const char* what);
   [[nodiscard]] DeviceCode carry_out(const LaneWait& wait);
@@ -110,11 +115,11 @@ class CapturedExecutor {
   FrameworkStreams framework_;
   EventPool pool_;
   std::vector<std::optional<EventHandle>> piece_events_, out_events_,
-      in_events_;                       ///< of the points that are waited for
-  std::optional<StreamHandle> stream_;  ///< of the piece announced last
-  std::size_t next_ = 0;                ///< the boundary that is due
-  bool entered_ = false;                ///< of that boundary: the piece before is recorded
-  std::size_t done_ = 0;                ///< of that boundary: actions carried out
+      in_events_;           ///< of the points that are waited for
+  FrameworkStream stream_;  ///< of the piece announced last
+  std::size_t next_ = 0;    ///< the boundary that is due
+  bool entered_ = false;    ///< of that boundary: the piece before is recorded
+  std::size_t done_ = 0;    ///< of that boundary: actions carried out
   CapturedFigures figures_;
 };
 

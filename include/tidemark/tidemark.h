@@ -781,6 +781,109 @@ TIDEMARK_API tidemark_status tidemark_session_get_report(const tidemark_session*
                                                          tidemark_session_report* report,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
 
+/* ---- Offloading between captured graphs ------------------------------------------------------------------------- */
+
+/* A step that runs as several captured graphs, its *pieces*, each launched whole, over storages that are *away* in host
+ * memory while some of the pieces run (docs/design/captured_graphs.md). A storage has one address for good, which a
+ * graph may have written into it; memory stands behind that address in the pieces that the storage is not away in, and
+ * moves to other addresses in between. Not to be touched otherwise: it is a fault then.
+ *
+ * The program captures and launches its graphs itself. It calls before_piece() ahead of each launch, on the stream of
+ * the launch, and end_step() behind the last. Nothing is called while a stream is being captured, close() included.
+ *
+ * Thread rule: any thread; calls on a handle must not overlap. INVALID: another thread is inside one. */
+typedef struct tidemark_captured tidemark_captured;
+
+/* Where the content of a storage is between two steps. */
+enum {
+  TIDEMARK_BETWEEN_NOWHERE = 0,   /* it has none: memory from the first touch to the last, but where it is away */
+  TIDEMARK_BETWEEN_ON_DEVICE = 1, /* memory all the time, but where it is away */
+  TIDEMARK_BETWEEN_IN_HOST = 2    /* copied in once a step at least; memory in every piece, but where it is away */
+};
+/* What a piece does to a storage. */
+typedef struct tidemark_piece_touch {
+  int32_t piece;  /* from 0, in the order of launches */
+  int32_t reads;  /* not 0: needs the content from before; so does a write in part or in place */
+  int32_t writes; /* not 0: leaves other content behind */
+  int32_t reserved;
+} tidemark_piece_touch;
+/* Pieces first to last, both included. */
+typedef struct tidemark_piece_span {
+  int32_t first;
+  int32_t last;
+} tidemark_piece_span;
+typedef struct tidemark_captured_storage {
+  int64_t bytes;   /* from 1; to 2^46 for all storages together */
+  int32_t between; /* TIDEMARK_BETWEEN_* */
+  int32_t touch_count;
+  const tidemark_piece_touch* touches; /* by piece, one a piece */
+  const tidemark_piece_span* away;     /* away_count, by piece and a piece or more apart; none: NULL */
+  int32_t away_count;
+  int32_t reserved;
+} tidemark_captured_storage;
+typedef struct tidemark_captured_options {
+  size_t struct_size;
+  int64_t spare_bytes; /* of device memory beyond what the fullest piece needs, in whole granules; to 2^46. With some,
+                          the host need not wait for the piece right before where memory moves */
+} tidemark_captured_options;
+/* `pieces`: 1 to 65536; `storages`: to 2^20, numbered in this order; the arrays are copied. All memory is taken here,
+ * and is no more and no less until close(). `device` may be closed meanwhile. BAD_INPUT: what the arrays say cannot be
+ * (read before it is written, touched while it is away, ...); the text names the storage. INFEASIBLE: the device has
+ * too little memory, or cannot map. */
+TIDEMARK_API tidemark_status tidemark_captured_open(tidemark_device* device, int32_t pieces,
+                                                    const tidemark_captured_storage* storages, int32_t storage_count,
+                                                    const tidemark_captured_options* options,
+                                                    tidemark_captured** captured,
+                                                    tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* Waits for the device. In the middle of a step as well, whose contents are lost. */
+TIDEMARK_API void tidemark_captured_close(tidemark_captured* captured) TIDEMARK_NOEXCEPT;
+/* For good. */
+TIDEMARK_API tidemark_status tidemark_captured_get_address(tidemark_captured* captured, int32_t storage,
+                                                           tidemark_address* address,
+                                                           tidemark_error** error) TIDEMARK_NOEXCEPT;
+typedef struct tidemark_host_range {
+  tidemark_address address;
+  int64_t bytes;
+} tidemark_host_range;
+/* Pinned memory that holds the storage while it is away, one range behind the other; of one that is in host memory
+ * between steps, where its first content is to be put before the first step. Between two steps, read or written once
+ * the device is idle (tidemark_device_synchronize). `ranges` gets the first `capacity` of them; `*count`: how many
+ * there are, 0 for a storage that is never copied. */
+TIDEMARK_API tidemark_status tidemark_captured_get_host_side(tidemark_captured* captured, int32_t storage,
+                                                             tidemark_host_range* ranges, int32_t capacity,
+                                                             int32_t* count, tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* What `stream` is given from now on is this piece. Copies are submitted, memory is moved, for which the host may wait,
+ * and the stream waits for what the piece needs. With TIDEMARK_CALLING_THREAD the thread does the piece's work itself,
+ * and waits. A stream that is named comes behind all that the one named before was given until then. INVALID: another
+ * piece is due. A failure of the device (INFEASIBLE): the same call again goes on from there. A step that is given up
+ * is announced to its end: a piece that is not launched touches nothing. */
+TIDEMARK_API tidemark_status tidemark_captured_before_piece(tidemark_captured* captured, int32_t piece,
+                                                            tidemark_stream stream,
+                                                            tidemark_error** error) TIDEMARK_NOEXCEPT;
+/* The last piece has been launched. INVALID: a piece is due. */
+TIDEMARK_API tidemark_status tidemark_captured_end_step(tidemark_captured* captured,
+                                                        tidemark_error** error) TIDEMARK_NOEXCEPT;
+
+typedef struct tidemark_captured_figures {
+  size_t struct_size;
+  int64_t peak_bytes;        /* device memory, from opening to closing */
+  int64_t address_bytes;     /* of address space */
+  int64_t pinned_bytes;      /* host memory for what is away */
+  int64_t host_waits_a_step; /* of the host, before memory moves */
+  int64_t late_waits_a_step; /* of these: for the piece right before, or a copy behind it; the device stands still */
+  int64_t steps;             /* since opening, as all below */
+  int64_t host_waits;
+  int64_t moves; /* of memory to other addresses, calls of the device */
+  int64_t moved_granules;
+  int64_t copies_out;
+  int64_t copied_out_bytes;
+  int64_t copies_in;
+  int64_t copied_in_bytes;
+} tidemark_captured_figures;
+TIDEMARK_API tidemark_status tidemark_captured_get_figures(tidemark_captured* captured,
+                                                           tidemark_captured_figures* figures,
+                                                           tidemark_error** error) TIDEMARK_NOEXCEPT;
+
 /* ---- Framework hooks -------------------------------------------------------------------------------------------- */
 
 /* Entry points with the signatures that PyTorch's CUDAPluggableAllocator and torch_npu's NPUPluggableAllocator look up

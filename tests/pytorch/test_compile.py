@@ -252,6 +252,28 @@ def test_code_that_makes_other_bits_is_told_by_its_names(code):
     assert regions._NOT_AGAIN.search(code)
 
 
+def test_a_region_that_is_recomputed_before_another_runs_has_its_own_inputs():
+    """Of the same code, as of equal layers."""
+    seen = []
+
+    class Region:
+        @staticmethod
+        def run(inputs):
+            seen.append([t.item() for t in inputs])
+            return [inputs[0] + 1]
+
+    region = regions._by_number[-1] = Region()
+    earlier, now = torch.tensor(1.0), torch.tensor(2.0)
+    regions._handed.inputs = [now]
+    try:
+        regions._run(-1, now.device, [True], [], [earlier], [])
+        regions._run(-1, now.device, [True], [], [now], [])
+        assert seen == [[1.0], [2.0]] and regions._handed.outputs[0].item() == 3.0
+    finally:
+        regions._handed.inputs = regions._handed.outputs = None
+    del region
+
+
 def test_other_code_is_called_again():
     header = "empty_strided_p2p = torch._C._distributed_c10d._SymmetricMemory.empty_strided_p2p"
     assert not regions._NOT_AGAIN.search(f"{header}\ninput_1 = output_handles[0]\nextern_kernels.mm(input_1, buf0, out=buf1)")

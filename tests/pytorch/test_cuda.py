@@ -4,6 +4,7 @@ budget, with copies on streams of their own. Skipped where there is no GPU."""
 import contextlib
 import os
 
+import captured_layers
 import model as example  # of examples/mla_moe
 import pytest
 import tidemark
@@ -170,3 +171,27 @@ def test_chunks_of_a_layer_draw_in_backward_what_they_drew_in_forward():
     with torch.no_grad():  # a finite difference along the gradient
         change = loss_of(tokens + 1e-6 * gradient) - loss_of(tokens - 1e-6 * gradient)
     torch.testing.assert_close(change / 2e-6, gradient.square().sum(), rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("spare", [0, "16MiB"])
+def test_captured_graphs_follow_the_memory_behind_their_addresses(spare):
+    tensors, pieces = captured_layers.layer_tensors(), captured_layers.PIECES
+    wanted, norms = captured_layers.train_plainly(3)
+    with pytest.raises(tidemark.InfeasibleError) as refused:
+        tidemark.CapturedPieces(tensors, pieces, device="cuda", budget=1, spare=spare)
+    captured = tidemark.CapturedPieces(tensors, pieces, "cuda", refused.value.smallest_bytes, spare)
+    kernels = captured_layers.capture_layers({name: captured[name] for name in tensors})
+    captured_layers.fill(captured)
+    for piece in captured.step():  # warms up: libraries take their workspaces
+        captured_layers.replay(kernels[piece])
+    graphs = [torch.cuda.CUDAGraph() for _ in kernels]
+    for graph, piece in zip(graphs, kernels, strict=True):
+        with torch.cuda.graph(graph):
+            captured_layers.replay(piece)
+            with pytest.raises(tidemark.SessionError, match="while the current stream is captured"):
+                captured.before(0)
+    captured_layers.fill(captured)
+    assert captured_layers.train(captured, [graph.replay for graph in graphs], 3) == norms
+    for name, tensor in wanted.items():
+        assert torch.equal(captured.content(name).cpu(), tensor), name
+    assert captured.figures().moved_granules > 0

@@ -160,6 +160,19 @@ class Recipe:
         return self.seen
 
 
+def test_costs_are_those_of_the_rates_that_are_given():
+    model, x = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)), torch.randn(32, 64)
+    slow, quick = (
+        tidemark.fit(model, (x,), torch.sum, budget="100%", rates=tidemark.DeviceRates(1e9 * rate, 1e9 * rate)).plan.graph.ops[0].cost
+        for rate in (1e-6, 1)
+    )
+    assert slow > 1e5 * quick
+    with pytest.raises(tidemark.CaptureError, match="give rates without measured=True"):
+        tidemark.fit(model, (x,), torch.sum, budget="80%", rates=tidemark.DeviceRates(1e9, 1e9), measured=True)
+    with pytest.raises(tidemark.CaptureError, match="give recorded=True without measured=True"):
+        tidemark.capture(model, (x,), torch.sum, recorded=True, measured=True)
+
+
 def test_a_recipe_whose_loop_is_its_own():
     expected = Recipe().train()
     recipe = Recipe()
@@ -227,6 +240,11 @@ def split(model):
         ({"budget": None}, ValueError, "right would be for instance budget='8GiB'"),
         ({"budget": "0%"}, ValueError, "right would be a share above zero"),
         ({"budget": "much"}, tidemark.TidemarkError, "'much' is not a size"),
+        ({"budget": 0.6}, ValueError, "0.6 is no share; right would be for instance budget='60%'"),
+        ({"budget": "60 per%"}, ValueError, "'60 per%' is no share"),
+        ({"budget": "9" * 400 + "%"}, ValueError, "9999... is no share"),
+        ({"budget": "9" * 400 + "GB"}, tidemark.TidemarkError, "is not a size"),
+        ({"budget": "٦٤MiB"}, tidemark.TidemarkError, "is not a size"),
         ({"budget": "1%"}, tidemark.InfeasibleError, r"would do: budget=\d+"),
     ],
 )

@@ -1,5 +1,7 @@
 """Trainers of Hugging Face within a budget: the same losses and parameters, through the Trainer's own loss."""
 
+import weakref
+
 import pytest
 import tidemark
 import torch
@@ -192,6 +194,22 @@ def _images(graph):
 class Interrupts(transformers.TrainerCallback):
     def on_step_end(self, *_, **__):
         raise KeyboardInterrupt
+
+
+def test_no_batch_of_the_first_step_is_kept(tmp_path):
+    """Beside those of later steps, for which alone there is room."""
+    batches, alive = [], []
+
+    class Watched(Trainer):
+        def training_step(self, model, inputs, *args, **kwargs):
+            alive.append(sum(batch() is not None for batch in batches))
+            batches.append(weakref.ref(inputs["pixel_values"]))
+            return super().training_step(model, inputs, *args, **kwargs)
+
+    run = trainer(vision, tmp_path, kind=Watched)
+    within(run)
+    run.train()
+    assert len(alive) > 3 and alive[-1] == 0
 
 
 def test_an_exception_ends_the_session_and_training_may_begin_again(tmp_path):

@@ -89,6 +89,17 @@ def test_trainers_learn_the_same(arguments):
     assert report.measured_reserved_bytes <= report.budget_bytes
 
 
+class Positional(Regression):
+    def training_step(self, b, _):
+        return super().training_step(b, _)
+
+
+def test_arguments_of_training_step_may_have_any_name():
+    expected = learnt(Positional)
+    callback = TidemarkCallback("85%")
+    assert learnt(Positional, callback) == expected and callback.session.counters.recomputed > 0
+
+
 class Interrupts(lightning.Callback):
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         raise RuntimeError("interrupted")

@@ -86,9 +86,12 @@ def test_what_is_saved_gives_up_its_memory_and_comes_back(plain_plan):
     assert "spill" in str(session.report())
 
 
-def test_without_what_spills_the_session_says_what_was_planned_for(chunked_plan):
+def test_without_what_spills_the_session_says_what_was_planned_for():
+    """Under a plan that keeps everything."""
+    plan = quick_plan(dropless.captured(tidemark.DroplessExperts), 2)
+    assert plan.keeps_all
     model = dropless.build(tidemark.DroplessExperts)
-    with tidemark.session(chunked_plan, model) as session:
+    with tidemark.session(plan, model) as session:
         (limit,) = session.load_limits()
         assert limit.rows == dropless.PLANNED
         layer = model.mixtures[0].mix

@@ -302,8 +302,8 @@ def test_what_is_no_plan_and_no_model_is_refused():
         tidemark.session(plan, 3)
     with pytest.raises(tidemark.TidemarkError, match="NoneType is no captured step"):
         tidemark.plan(None, "1GiB")
-    for size in (2**70, 2**63, "9000000000000 TiB"):
-        with pytest.raises(tidemark.TidemarkError, match="is not a size below 2\\^63"):
+    for size in (2**70, 2**63, "8388607 TiB", 10**5000):
+        with pytest.raises(tidemark.TidemarkError, match="is not a size of 2\\^60 bytes at most"):
             tidemark.plan(plan.graph, size)
     with pytest.raises(tidemark.CaptureError, match="function is no model"):
         tidemark.capture(lambda v: v, inputs, loss_fn)
@@ -322,3 +322,21 @@ def test_what_is_no_micro_batch_is_refused():
         tidemark.micro_batch(0, "b")
     with tidemark.micro_batch(torch.tensor(1)):
         pass
+
+
+def test_rates_that_are_none_are_refused():
+    for link in ((float("inf"), 1e9), (1e9, float("nan")), ("quick", 1e9)):
+        with pytest.raises(tidemark.CaptureError, match="rates are bytes a second"):
+            tidemark.HostLink(*link)
+    model, _, _, plan = planned_transformer()
+    for rate in ("x", -1, float("nan"), True):
+        with pytest.raises(tidemark.SessionError, match="copy_bytes_per_s is .*; right would be bytes a second"):
+            tidemark.session(plan, model, copy_bytes_per_s=rate)
+
+
+def test_what_has_no_context_and_no_measures_is_refused():
+    model, inputs, loss_fn, plan = planned_transformer()
+    with pytest.raises(TypeError, match="autocast is of type int"):
+        tidemark.fit(model, inputs, loss_fn, budget="80%", autocast=3)
+    with pytest.raises(ValueError, match="measured is of type int"):
+        tidemark.picture(plan, measured=3)

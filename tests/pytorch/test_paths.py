@@ -6,8 +6,10 @@ import pytest
 import tidemark
 import torch
 from random_plans import random_plan
-from tidemark.graph import HostLink
+from tidemark.graph import Call, Graph, HostLink, Op, Site
+from tidemark.paths import Paths
 from tidemark.plan_follower import PlanFollower
+from tidemark.planning import Plan
 from torch import nn
 from torch.nn import functional as F
 from training import same
@@ -76,6 +78,20 @@ def planned(share=0.8, rows=512):
 
 def wait(session, _):
     session._changes.join()
+
+
+def test_plans_of_the_latest_paths_are_kept():
+    """A loop may take another path in every step."""
+
+    def graph(number):
+        call = Call(f"aten.{number}", Site(0, "", 0, 0), (), 0)
+        return Graph("step", [Op("op", 1, [], [], "forward", calls=[call])], [], [], "", "cpu", 1)
+
+    paths = Paths(Plan(graph(0), 0, []))
+    for number in range(1, 1000):
+        paths.add(graph(number), Plan(graph(number), 0, []))
+        paths.wanted(None, (number,), graph(number))
+    assert len(paths._known) == 16 and len(paths._led_to) == 256
 
 
 def test_a_new_path_is_recorded_planned_and_followed():

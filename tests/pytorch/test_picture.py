@@ -94,7 +94,7 @@ def test_swaps_and_recomputation_are_marked():
 def test_names_cannot_break_the_page():
     graph = tidemark.capture(*transformer(layers=1), name="<script>alert(1)</script>")
     graph.ops[0] = dataclasses.replace(graph.ops[0], name='"><b>', module="a&b")
-    graph.storages[0] = dataclasses.replace(graph.storages[0], name="</title><i>", module="<u>.0")
+    graph.storages[0] = dataclasses.replace(graph.storages[0], name="</title>\0<i>", module="<u>\x1b.0")
     for by in ("role", "module"):
         picture = tidemark.picture(graph, by=by)
         assert drawn(picture).get("aria-label") == "Memory of a step of <script>alert(1)</script>"

@@ -112,7 +112,7 @@ def test_same_bits_within_every_budget(name):
 
 def test_refused_before_the_first_step_with_what_would_do():
     graph = captured(encoder)
-    with pytest.raises(tidemark.InfeasibleError, match="does not fit 2.00 MiB: no schedule peaks below .* would do"):
+    with pytest.raises(tidemark.InfeasibleError, match="does not fit 2.00 MiB: no plan fits less than .* would do"):
         tidemark.plan(graph, "2MiB")
 
 

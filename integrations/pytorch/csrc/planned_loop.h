@@ -19,6 +19,7 @@ struct PlannedCall {
   bool rebuilt = false;      // its operation is recomputed
   bool apart = false;        // what it makes is not to stand among planned memory
   std::vector<int> outputs;  // managed storages by tensor returned, empty where none is looked after
+  std::vector<int> reads;    // where it is rebuilt: managed storages that the session has for it then, or it makes itself
 };
 
 struct PlannedSave {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "integrations/pytorch/csrc/fixed_tensor.h"
 #include "integrations/pytorch/csrc/session_engine.h"
 
 namespace py = pybind11;
@@ -26,7 +27,8 @@ void add_calls(PlannedBatch& batch, const PlaceInModel& place, const py::list& c
     }
     const auto call = item.cast<py::tuple>();
     out.emplace_back(PlannedCall{intern(call[0].cast<std::string>()), call[1].cast<int>(), call[2].cast<bool>(),
-                                 call[3].cast<bool>(), call[4].cast<bool>(), call[5].cast<std::vector<int>>()});
+                                 call[3].cast<bool>(), call[4].cast<bool>(), call[5].cast<std::vector<int>>(),
+                                 call[6].cast<std::vector<int>>()});
   }
 }
 
@@ -128,6 +130,7 @@ PYBIND11_MODULE(tidemark_session, module) {
   py::class_<Saved>(module, "Saved");
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
   module.def("top_pack_hook", &top_pack_hook);
+  module.def("fixed_tensor", &fixed_tensor);
   module.def("make_room_address", [] { return reinterpret_cast<std::uintptr_t>(&make_room_of_session); });
   py::enum_<Kernels>(module, "Kernels")
       .value("forwards", Kernels::forwards)

@@ -83,7 +83,7 @@ SavedHandle::~SavedHandle() {
 }
 
 c10::Storage SavedHandle::use(bool again) const {
-  return steps_->use(saved_, again);
+  return handed_over_ ? handed_over_ : steps_->use(saved_, again, handed_over_);
 }
 
 SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
@@ -245,23 +245,27 @@ void SessionSteps::record_call(const PlannedCall& planned, const c10::OperatorHa
   if (planned.first) (*records_)[planned.op].clear();
   const auto calls = records_->find(planned.op);
   if (calls == records_->end()) return;
-  calls->second.push_back(record(op, traits, stack, planned.outputs,
-                                 {.storage_of =
-                                      [this](const at::Tensor& tensor) {
-                                        const int storage = storage_of(tensor);
-                                        return is_managed(storage) ? storage
-                                                                   : kNone;  // what is adopted is not recomputed from
-                                      },
-                                  .changes = changes_}));
+  bool is_as_planned = true;
+  const auto source_of = [&](const at::Tensor& tensor) {
+    const int storage = storage_of(tensor);
+    if (!is_managed(storage)) return kNone;  // what is adopted is not recomputed from
+    is_as_planned = is_as_planned && std::ranges::find(planned.reads, storage) != planned.reads.end();
+    return storage;
+  };
+  calls->second.push_back(record(op, traits, stack, planned.outputs, {.storage_of = source_of, .changes = changes_}));
+  if (!is_as_planned) keep(planned.op);  // a layer before it was left out, say
+}
+
+void SessionSteps::keep(int op) {
+  tidemark_error* error = nullptr;
+  records_->erase(op);
+  check(tidemark_session_keep(session_, op, &error), error);
 }
 
 void SessionSteps::take_output(const PlannedCall& planned, int storage, const at::Tensor& tensor) {
   const SessionLock lock;
   tidemark_error* error = nullptr;
-  if (!is_lendable(tensor)) {  // its holder keeps it, and so all that the operation made is kept
-    records_->erase(planned.op);
-    return check(tidemark_session_keep(session_, planned.op, &error), error);
-  }
+  if (!is_lendable(tensor)) return keep(planned.op);  // its holder keeps it, and so all that the operation made is kept
   if (tidemark_session_find(session_, tensor.storage().unsafeGetStorageImpl()) == storage) return;
   const tidemark_block block = lend(tensor.storage());
   const auto status = tidemark_session_take(session_, storage, block, stream(), &error);
@@ -314,20 +318,20 @@ bool SessionSteps::is_idle(c10::StorageImpl* storage) const {
                                      block->second.bytes == static_cast<std::int64_t>(storage->nbytes()));
 }
 
-c10::Storage SessionSteps::use(tidemark_saved* saved, bool again) {
+c10::Storage SessionSteps::use(tidemark_saved* saved, bool again, c10::Storage& handed_over) {
   if (is_lost())
     throw Error("what was saved for backward cannot be had: another thread was at it when this process was forked");
   const SessionLock lock;
   tidemark_error* error = nullptr;
   tidemark_block block{};
-  std::int32_t handed_over = 0;
-  check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &handed_over, &error), error);
+  std::int32_t is_handed_over = 0;
+  check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &is_handed_over, &error), error);
   if (block.handle == nullptr) return {};
-  if (handed_over == 0) return look_at(block);
+  if (is_handed_over == 0) return look_at(block);
   adopted_.erase(block.handle);
-  c10::Storage storage = reclaim(block);
-  note_stream(storage);
-  return storage;
+  handed_over = reclaim(block);
+  note_stream(handed_over);
+  return handed_over;
 }
 
 void SessionSteps::free(tidemark_saved* saved) {

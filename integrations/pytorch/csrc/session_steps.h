@@ -48,23 +48,29 @@ class SavedHandle {
   SavedHandle(std::shared_ptr<SessionSteps> steps, std::shared_ptr<StepRecords> records, tidemark_saved* saved)
       : steps_(std::move(steps)), records_(std::move(records)), saved_(saved) {}
   SavedHandle(SavedHandle&& other) noexcept
-      : steps_(std::move(other.steps_)), records_(std::move(other.records_)), saved_(std::exchange(other.saved_, {})) {}
+      : steps_(std::move(other.steps_)),
+        records_(std::move(other.records_)),
+        saved_(std::exchange(other.saved_, {})),
+        handed_over_(std::move(other.handed_over_)) {}
   SavedHandle& operator=(SavedHandle&& other) noexcept {
     std::swap(steps_, other.steps_);
     std::swap(records_, other.records_);
     std::swap(saved_, other.saved_);
+    std::swap(handed_over_, other.handed_over_);
     return *this;
   }
   ~SavedHandle();
 
   explicit operator bool() const { return saved_ != nullptr; }
-  /// Tells how far backward is, and gives the storage where the session looks after it.
+  /// Tells how far backward is, and gives the storage where the session looks after it. What the session has handed
+  /// over is there until the handle goes: an autograd function may look at what it saved any number of times.
   [[nodiscard]] c10::Storage use(bool again) const;
 
  private:
   std::shared_ptr<SessionSteps> steps_;
   std::shared_ptr<StepRecords> records_;  // lives as long as something may be rebuilt from it
   tidemark_saved* saved_ = nullptr;
+  mutable c10::Storage handed_over_;
 };
 
 class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
@@ -125,7 +131,10 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   [[nodiscard]] bool is_worth_adopting(const c10::Storage& storage) const;
   [[nodiscard]] int adopt(const c10::Storage& storage);
   [[nodiscard]] bool is_idle(c10::StorageImpl* storage) const;
-  [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again);
+  /// What the op made in this step is not recomputed. With the lock.
+  void keep(int op);
+  /// `handed_over`: set where the storage is the caller's from now on.
+  [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again, c10::Storage& handed_over);
   void free(tidemark_saved* saved);
   /// Throws what a callback threw, or what the session says.
   void check(tidemark_status status, tidemark_error*& error);

@@ -18,6 +18,7 @@ check_torch(torch.__version__, torch.compiled_with_cxx11_abi(), torch_built_for(
 # ruff: noqa: E402  what follows would fail in another PyTorch, with another message
 from . import allocator
 from .bounds import Routed, Rows
+from .captured_pieces import CapturedFigures, CapturedPieces, PieceTensor
 from .capturing import capture
 from .chunking import DroplessExperts, InChunks, aside, chunks_for, leave_plan
 from .cost import DeviceRates
@@ -41,7 +42,8 @@ from .layer_names import layer_names
 from .memory_report import Report
 from .micro_batches import micro_batch
 from .part_states import PartStates
-from .picturing import Picture, picture
+from .picture_page import Picture
+from .picturing import picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .recording import record
@@ -50,6 +52,8 @@ from .step_levels import MeasuredStep, measured_step
 
 __all__ = [
     "CaptureError",
+    "CapturedFigures",
+    "CapturedPieces",
     "DeviceRates",
     "DroplessExperts",
     "Graph",
@@ -59,6 +63,7 @@ __all__ = [
     "MeasuredStep",
     "PartStates",
     "Picture",
+    "PieceTensor",
     "Plan",
     "Report",
     "Routed",

@@ -4,7 +4,7 @@ On a machine without an accelerator it serves the CPU: install() before the mode
 memory cannot exceed; what does not fit is torch.OutOfMemoryError that names the holders. On CUDA and NPU the same
 library is a pluggable allocator. Memory that can be released and restored: pools.py. Figures: device_memory.py.
 
-Thread rule: any thread, install() and remove() while nobody allocates.
+Thread rule: any thread, install() and remove() while no thread allocates.
 """
 
 import contextlib

@@ -5,9 +5,9 @@ import re
 import torch
 
 from . import allocator
+from .allocator_share import with_granules
 from .errors import BadValueError
-from .planning import with_granules
-from .sizes import parse_bytes
+from .sizes import parse_bytes, said
 
 
 def budget_bytes(budget, graph, reserve_bytes=0):
@@ -16,7 +16,9 @@ def budget_bytes(budget, graph, reserve_bytes=0):
     device has free, and what this process has of it. Raises BadValueError, and TidemarkError for what is no size."""
     if budget is None:
         return _of_the_device(graph.device)
-    share = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", budget) if isinstance(budget, str) else None
+    share = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?%", budget) if isinstance(budget, str) else None
+    if isinstance(budget, float) or (share is None and isinstance(budget, str) and "%" in budget):
+        raise BadValueError(f"budget {said(budget)} is no share; right would be for instance budget='60%'")
     if share is None:
         return parse_bytes(budget)
     if not float(share[1]) > 0:

@@ -66,9 +66,16 @@ def capture(
     """
     _check_arguments(model, loss_fn, optimizer, bounds, micro_batches, chunks, order, rates, host_link)
     _check_called(model, called)
+    if measured and rates is not None:
+        raise CaptureError("costs are measured or modelled from rates, and both are asked for; give rates without measured=True")
+    if measured and recorded:
+        raise CaptureError("a recorded step is measured as it runs; give recorded=True without measured=True")
     began = time.monotonic()
     device = _device_of(model)
-    step = CapturedStep(model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output, model if called is None else called)
+    called = model if called is None else called
+    step = CapturedStep(
+        model, inputs, loss_fn, optimizer, micro_batches, chunks, order, device, holds_output, called
+    )
     compiled = []
     if recorded:
         refuse_within("a step cannot be recorded")

@@ -14,7 +14,7 @@ import functools
 from . import regions
 from .torch_internals import compiled_calls, in_backward, runs_compiled_under_modes, top_mode, uncompiled, without_mode
 
-_FUNCTION = "()"  # of any function that is no module's, where forward runs, its loss is made, or forward runs again
+_FUNCTION = "()"  # of any function that is no module's, where forward runs, its loss is made, or forward is recomputed
 
 
 class CompiledCode:

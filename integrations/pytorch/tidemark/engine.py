@@ -80,7 +80,7 @@ def _of_loop(graph):
 
 def may_spill(plan):
     """Whether what autograd saves may go to host memory where memory runs out, also what the plan keeps."""
-    return plan.graph.host_link is not None and allocator.serves(plan.graph.device) and not plan.keeps_all
+    return allocator.serves(plan.graph.device) and not plan.keeps_all
 
 
 def serves_requests(graph):
@@ -153,7 +153,9 @@ def _calls(graph, steps):
             outputs = [o if o is not None and steps.is_managed(o) else _NONE for o in call.outputs]
             if all(o == _NONE for o in outputs):
                 outputs = []
-            planned = (call.func, i, n == 0, steps.is_rebuilt(i), _is_apart(graph, op, call), outputs)
+            rebuilt = steps.is_rebuilt(i)
+            reads = [s for s in (*op.reads, *op.writes) if steps.is_managed(s)] if rebuilt else []
+            planned = (call.func, i, n == 0, rebuilt, _is_apart(graph, op, call), outputs, reads)
             _put(batches[op.micro_batch].setdefault((call.site.path, call.site.call), []), call.site.ordinal, planned)
     return batches
 

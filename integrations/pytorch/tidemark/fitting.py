@@ -23,11 +23,22 @@ from .held_elsewhere import held_elsewhere
 from .planning import plan
 from .running import Session
 from .sizes import format_bytes, parse_bytes
-from .wrappers import called_model, forward_within, inner_model, inner_optimizer, within
+from .wrappers import called_model, check_context, forward_within, inner_model, inner_optimizer, within
 
 
-
-def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, autocast=None, time_limit=None, progress=None, **capturing):
+def fit(
+    model,
+    batch,
+    loss=None,
+    optimizer=None,
+    budget=None,
+    *,
+    reserve=None,
+    autocast=None,
+    time_limit=None,
+    progress=None,
+    **capturing,
+):
     """A session, not yet begun, that trains `model` within `budget`. Losses and gradients do not change by a bit.
 
     model     a module, also within DistributedDataParallel or torch.compile. On a CPU Tidemark's allocator is installed
@@ -42,14 +53,15 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
     autocast  what the loop has around forward and loss, torch.autocast("cuda", torch.bfloat16) say, or a function that
               makes it.
     time_limit, progress  of the search for a plan, as in tidemark.plan().
-    capturing further arguments of tidemark.capture(). Without `bounds`, `rates` or `measured` the step is recorded: it runs
-              once on the batch.
+    capturing further arguments of tidemark.capture(). Without `bounds` or `measured` the step is recorded: it runs once on
+              the batch. With `bounds` it is measured, unless `rates` say what kernels cost.
 
     Raises CaptureError, InfeasibleError with the smallest budget that would do, and BadValueError.
     """
     called, model, optimizer = called_model(model), inner_model(model), inner_optimizer(optimizer)
     batch = dict(batch) if isinstance(batch, Mapping) else batch
     _check(model, batch, optimizer)
+    check_context(autocast)
     _serve(model)
     with forward_within(model, autocast):
         graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, called=called, **_how(capturing))
@@ -60,8 +72,11 @@ def fit(model, batch, loss=None, optimizer=None, budget=None, *, reserve=None, a
 
 def _how(capturing):
     """The step is recorded unless what is asked for is of a capture on fake tensors."""
-    on_fakes = capturing.keys() & {"bounds", "rates", "measured"}
-    return {"measured" if on_fakes else "recorded": True} | capturing
+    if "measured" in capturing:
+        return capturing
+    if "bounds" in capturing:
+        return {"measured": "rates" not in capturing} | capturing
+    return {"recorded": True} | capturing
 
 
 def _serve(model):

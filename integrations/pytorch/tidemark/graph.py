@@ -6,6 +6,8 @@ until which the framework itself holds it (`pinned_until`), whichever is later. 
 
 import dataclasses
 import json
+import math
+import numbers
 
 from .errors import CaptureError, TidemarkError
 from .rows import from_rows, to_rows
@@ -25,6 +27,9 @@ class HostLink:
     latency_ns: int = 20_000
 
     def __post_init__(self):
+        given = (self.out_bytes_per_s, self.in_bytes_per_s, self.latency_ns)
+        if not all(isinstance(value, numbers.Real) and math.isfinite(value) for value in given):
+            raise CaptureError(f"{self} has no sense: rates are bytes a second, and the latency is ns")
         if not (self.out_bytes_per_s > 0 and self.in_bytes_per_s > 0 and self.latency_ns >= 0):
             raise CaptureError(f"{self} has no sense: rates are above zero")
 

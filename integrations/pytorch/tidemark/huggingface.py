@@ -28,8 +28,8 @@ class TidemarkCallback(TrainerCallback):
         self.session = None
         self._trainer = trainer
         self._budget, self._batch, self._fitting = budget, batch, fitting
-        self._first = None  # batches of a step and the number of their items, as the Trainer counts them
-        self._undo = contextlib.ExitStack()
+        self._first = None  # batches of a step and the number of their items, as the Trainer counts them; until it is fitted
+        self._undo, self._sees = contextlib.ExitStack(), contextlib.ExitStack()
         trainer.train = self._left_behind(trainer.train)
 
     def _left_behind(self, train):
@@ -44,16 +44,23 @@ class TidemarkCallback(TrainerCallback):
         self._undo.close()  # of a training that is begun anew, with smaller batches say
         self.session = self._first = None
         get = functools.partial(self._seen, self._trainer.get_batch_samples)
-        self._undo.enter_context(replaced(self._trainer, "get_batch_samples", get))
+        self._undo.callback(self._forget_first)
+        self._sees.enter_context(replaced(self._trainer, "get_batch_samples", get))
 
     def _seen(self, get, *args, **kwargs):
         found = get(*args, **kwargs)
         self._first = self._first or found
         return found
 
+    def _forget_first(self):
+        """These batches would lie beside those of later steps, where no plan has room for them."""
+        self._first = None
+        self._sees.close()
+
     def on_step_begin(self, args, state, control, **_):
         if self.session is None:
             self.session = self._fit(args)
+            self._forget_first()
             self._undo.callback(logs.reported, self.session)
             self._undo.enter_context(self.session)
 

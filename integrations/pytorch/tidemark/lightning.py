@@ -97,8 +97,9 @@ class TidemarkCallback(Callback):
 
 
 def _arguments_of(module):
-    """Lightning gives the number of the batch to those who name it."""
-    return 2 if "batch_idx" in inspect.signature(module.training_step).parameters else 1
+    """Lightning gives the number of the batch, by position, to those who take a second argument, whatever its name."""
+    parameters = inspect.signature(module.training_step).parameters.values()
+    return 2 if len(parameters) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters) else 1
 
 
 def _aside(function):

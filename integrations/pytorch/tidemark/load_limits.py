@@ -5,7 +5,7 @@ pieces, and only what was planned for is said to be served."""
 import dataclasses
 import fnmatch
 
-from .planning import allocator_share
+from .allocator_share import allocator_share
 
 
 @dataclasses.dataclass(frozen=True)

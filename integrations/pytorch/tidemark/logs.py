@@ -55,5 +55,5 @@ def replanned(plan, is_path):
 
 
 def reported(session):
-    """Behind a training that a callback has planned: nobody else may hold the session."""
+    """Behind a training that a callback has planned: only the callback may hold the session."""
     running.info("predicted against measured:\n%s", session.report())

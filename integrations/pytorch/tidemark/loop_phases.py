@@ -9,6 +9,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from . import allocator, library
 from .backward_calls import around_backward, is_within_forward
+from .torch_internals import forget_failed_backward
 
 
 class LoopPhases:
@@ -123,6 +124,9 @@ class LoopPhases:
             try:
                 with recorded:
                     return function(*args, **kwargs)
+            except BaseException:
+                forget_failed_backward()
+                raise
             finally:
                 self._lower()
 

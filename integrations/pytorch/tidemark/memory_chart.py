@@ -7,6 +7,7 @@ Needs no script and no network; names are escaped. Words and colours are those o
 import dataclasses
 import html
 import math
+import re
 
 from .memory_curve import OTHERS, WORKSPACE
 from .sizes import format_bytes
@@ -92,7 +93,7 @@ def chart(title, panels):
     height = 2 * _TITLE + len(panels) * _PANEL
     parts = [
         f'<svg class="tidemark" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%" role="img" '
-        f'aria-label="{_text(title)}"><style>{STYLE}</style><rect class="ground" width="{_WIDTH}" height="{height}"/>',
+        f'aria-label="{escaped(title)}"><style>{STYLE}</style><rect class="ground" width="{_WIDTH}" height="{height}"/>',
         _legend(names, any(panel.curve is not None and any(panel.curve.again) for panel in panels), panels),
     ]
     for number, panel in enumerate(panels):
@@ -100,8 +101,12 @@ def chart(title, panels):
     return "".join([*parts, "</svg>"])
 
 
-def _text(value):
-    return html.escape(str(value), quote=True)
+_NO_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # in XML 1.0
+
+
+def escaped(value):
+    """As text of HTML or SVG, or an attribute in double quotes."""
+    return html.escape(_NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", str(value)), quote=True)
 
 
 def _names(panels):
@@ -122,7 +127,7 @@ def _legend(names, has_recompute, panels):
     parts, x = [], _LEFT
     for text, fill in entries:
         parts.append(f'<rect class="{fill}" x="{x}" y="12" width="11" height="11" rx="2"/>')
-        parts.append(f'<text class="soft" x="{x + 16}" y="21.5">{_text(text)}</text>')
+        parts.append(f'<text class="soft" x="{x + 16}" y="21.5">{escaped(text)}</text>')
         x += 32 + 6.4 * len(text)
     return "".join(parts)
 
@@ -147,7 +152,7 @@ def _panel(panel, y, top_bytes, names):
     total = panel.total()
     scales = _Scales(len(total), top_bytes, y)
     columns = _columns(total)
-    parts = [f'<text class="head" x="{_LEFT}" y="{y + 16}">{_text(panel.title)}</text>', _grid(scales)]
+    parts = [f'<text class="head" x="{_LEFT}" y="{y + 16}">{escaped(panel.title)}</text>', _grid(scales)]
     if panel.curve is None:
         parts += [_curve_line(total, columns, scales), _level_columns(total, columns, scales)]
     else:
@@ -217,12 +222,12 @@ def _phases(curve, scales):
     if len(begins) > _MOST_PHASES:
         begins = [(position, phase) for phase, position in dict(reversed([b[::-1] for b in begins])).items()]
     y = scales.y + _PANEL - 10
-    texts = (f'<text class="soft" x="{scales.at(p):.1f}" y="{y}">{_text(phase)}</text>' for p, phase in sorted(begins))
+    texts = (f'<text class="soft" x="{scales.at(p):.1f}" y="{y}">{escaped(phase)}</text>' for p, phase in sorted(begins))
     return "".join(texts)
 
 
 def _marks(panel, scales):
-    """A strip below the axis: where operations run again, and where copies leave or arrive."""
+    """A strip below the axis: where operations are recomputed, and where copies leave or arrive."""
     y, width = scales.y + _PANEL - _AXIS + 1, max(1.0, scales.at(1) - scales.at(0))
     mark = f'" y="{y:.1f}" width="{width:.1f}" height="{_STRIP}"/>'
     again = [position for position, again in enumerate(panel.curve.again) if again]
@@ -237,7 +242,7 @@ def _line(line, scales):
     kind = "over" if line.kind == "budget" else "soft"
     return (
         f'<line class="{line.kind}" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text class="{kind}" {at} y="{y - 4:.1f}">{_text(line.text)}</text>'
+        f'<text class="{kind}" {at} y="{y - 4:.1f}">{escaped(line.text)}</text>'
     )
 
 
@@ -267,5 +272,5 @@ def _column(a, b, scales, lines):
     x, y = scales.at(a), scales.height(scales.top_bytes)
     return (
         f'<rect class="column" x="{x:.1f}" y="{y:.1f}" width="{scales.at(b) - x:.1f}" '
-        f'height="{scales.height(0) - y:.1f}"><title>{_text(chr(10).join(lines))}</title></rect>'
+        f'height="{scales.height(0) - y:.1f}"><title>{escaped(chr(10).join(lines))}</title></rect>'
     )

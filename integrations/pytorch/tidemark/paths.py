@@ -12,15 +12,16 @@ import hashlib
 
 WINDOW = 8  # steps
 _MOST_WAIT = 256  # departing steps
+_MOST_PATHS = 16  # a plan of 2,000 operations is 5 MiB
+_MOST_DEPARTURES = 256
 
 
 class Paths:
     """`plan`: the first one."""
 
     def __init__(self, plan):
-        self._known = {}  # (path, sizes, Plan or None: none fits) by path
-        self._path_of_plan = {}  # by id; the plans are kept
-        self._led_to = {}  # (path, departures): the path that was recorded behind such a step
+        self._known = _Latest(_MOST_PATHS)  # (sizes, Plan or None: none fits) by path
+        self._led_to = _Latest(_MOST_DEPARTURES)  # by (path, departures): the path that was recorded behind such a step
         self._costly = collections.deque(maxlen=WINDOW)
         self._wait = 0  # steps that depart or spill until the next is recorded
         self._next_wait = 1
@@ -30,11 +31,10 @@ class Paths:
         """Behind a step by `plan` that went another way in `departures`, or spilled. The Plan that the next is to follow
         instead, or None, and whether it is to be recorded."""
         self._costly.append(is_costly)
-        path = self._led_to.get((self._path_of_plan.get(id(plan)), departures))
-        if departures and path in self._known:
-            known = self._known[path][1]
-            if known is not plan:
-                return known, False
+        path = self._led_to.get((self._path_of(plan), departures))
+        _, known = self._known.get(path, (None, plan))
+        if departures and known is not plan:
+            return known, False
         if not departures and 2 * sum(self._costly) < WINDOW:
             return None, False
         if self._wait > 0:
@@ -49,7 +49,7 @@ class Paths:
         """`graph`: of the step that was recorded behind one that departed. The Plan of its path where there is another
         that is large enough, or None, and whether one is to be made."""
         path = path_of(graph)
-        self._led_to[self._path_of_plan.get(id(plan)), departures] = path
+        self._led_to[self._path_of(plan), departures] = path
         if path not in self._known or not _holds(self._known[path][0], sizes_of(graph)):
             return None, True
         known = self._known[path][1]
@@ -57,10 +57,29 @@ class Paths:
 
     def add(self, graph, plan):
         """`plan`: None where none fits."""
-        path = path_of(graph)
-        self._known[path] = sizes_of(graph), plan
-        if plan is not None:
-            self._path_of_plan[id(plan)] = path
+        self._known[path_of(graph)] = sizes_of(graph), plan
+
+    def _path_of(self, plan):
+        return next((path for path, (_, known) in self._known.items() if known is plan), None)
+
+
+class _Latest(collections.OrderedDict):
+    """Keeps what was put in or asked for last; so many."""
+
+    def __init__(self, most):
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
+
+    def get(self, key, default=None):
+        if key in self:
+            self.move_to_end(key)
+        return super().get(key, default)
 
 
 def path_of(graph):

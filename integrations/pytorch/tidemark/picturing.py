@@ -1,49 +1,10 @@
-"""A step's memory as a picture: before, planned, and measured where something was measured."""
+"""Pictures of whatever has one."""
 
-import html
-import os
-
+from . import picture_page
 from .errors import BadValueError
 from .graph import Graph
-from .memory_chart import Line, Panel, chart
-from .memory_curve import MemoryCurve
 from .planning import Plan
 from .running import Session
-from .sizes import format_bytes
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<title>{title}</title>
-<style>body{{margin:0;font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;background:#fbfaf8;
-color:#1c2026}}main{{max-width:1200px;margin:0 auto;padding:32px 28px 64px}}h1{{font-size:24px;margin:0 0 6px}}
-p{{margin:6px 0 18px}}footer{{margin-top:28px;color:#5f6772;font-size:13px}}
-@media(prefers-color-scheme:dark){{body{{background:#14171b;color:#e7e9ec}}footer{{color:#9aa3ad}}}}</style></head>
-<body><main>
-<h1>{title}</h1>
-<p>{summary}</p>
-{chart}
-<footer>Made by Tidemark. Predicted: live bytes of the captured step, operation by operation. Measured: what Tidemark's
-allocator had given out, to the step and to all else in the process. What is swapped is drawn to where its copy out begins,
-and from where its copy in must be there; the predicted peak counts copies on their way as well. 1 GiB = 1024 MiB.</footer>
-</main></body></html>
-"""
-
-
-class Picture:
-    """Shown by a notebook as an image. `svg` and `page` (HTML) are text that needs nothing besides."""
-
-    def __init__(self, title, summary, svg):
-        self.svg = svg
-        self.page = _PAGE.format(title=html.escape(title), summary=html.escape(summary), chart=svg)
-
-    def save(self, path):
-        """As HTML, or as SVG where the path ends so."""
-        text = self.svg if os.fspath(path).endswith(".svg") else self.page
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def _repr_svg_(self):
-        return self.svg
 
 
 def picture(of, path=None, *, by="role", measured=None):
@@ -52,41 +13,8 @@ def picture(of, path=None, *, by="role", measured=None):
     by        what the areas are: "role" (parameters, activations...) or "module" (those that hold the most).
     measured  the MeasuredStep that tidemark.measured_step() has filled. Of a session the measured peak is there without.
     """
-    if by not in ("role", "module"):
-        raise BadValueError(f"by is {by!r}; right would be by='role' or by='module'")
-    plan = of.plan if isinstance(of, Session) else of
-    if not isinstance(plan, (Plan, Graph)):
+    if isinstance(of, (Session, Plan)):
+        return of.picture(path, by=by, measured=measured)
+    if not isinstance(of, Graph):
         raise BadValueError(f"a {type(of).__name__} has no picture; give a session, a plan or a captured graph")
-    made = _of_plan(plan, by, measured, of) if isinstance(plan, Plan) else _of_graph(plan, by, measured)
-    if path is not None:
-        made.save(path)
-    return made
-
-
-def _before(graph, by):
-    return Panel("before: everything kept, predicted", MemoryCurve.of_keeping_all(graph, by))
-
-
-def _measured(step):
-    title = "measured: one step, by requests and releases of the allocator in order"
-    return [Panel(title, levels=step.live_bytes)] if step is not None and step.live_bytes else []
-
-
-def _of_graph(graph, by, measured):
-    title = f"Memory of a step of {graph.name}"
-    summary = f"{len(graph.ops)} operations; it peaks at {format_bytes(graph.keep_all_peak_bytes())} with everything kept."
-    return Picture(title, summary, chart(title, [_before(graph, by), *_measured(measured)]))
-
-
-def _of_plan(plan, by, measured, of):
-    planned = Panel("planned, predicted", MemoryCurve.of_plan(plan, by), swaps=plan.swaps)
-    panels = [_before(plan.graph, by), planned, *_measured(measured)]
-    for panel in panels if plan.budget_bytes else ():
-        panel.lines.append(Line(f"budget {format_bytes(plan.budget_bytes)}", plan.budget_bytes, "budget"))
-    planned.lines.append(Line(f"predicted peak {format_bytes(plan.peak_bytes)}", plan.peak_bytes, "predicted"))
-    peak = of.report().measured_peak_bytes if isinstance(of, Session) else None
-    if peak is not None:
-        for panel in panels[1:]:
-            panel.lines.append(Line(f"measured peak {format_bytes(peak)}", peak, "peak"))
-    title = f"Memory of a step of {plan.graph.name}"
-    return Picture(title, plan.summary()[:1].upper() + plan.summary()[1:] + " (predicted).", chart(title, panels))
+    return picture_page.of_graph(of, by, measured).saved(path)

@@ -55,7 +55,7 @@ class _Search:
 
     def _watch(self, _user, share):
         self.share = share
-        if self.stop or not threading.main_thread().is_alive():  # nobody waits for the plan
+        if self.stop or not threading.main_thread().is_alive():  # the plan is not wanted any more
             return True
         return self._end is not None and time.monotonic() >= self._end
 

@@ -1,17 +1,19 @@
 """From a captured step and a budget to a plan, by the planner behind the C interface, and from a file."""
 
-import contextlib
 import ctypes
 import dataclasses
 import json
 import os
 import time
 
-from . import library, logs
+from . import library, logs, picture_page
+from .allocator_share import allocator_share, with_share
+from .budgets import budget_bytes as bytes_of_budget
 from .errors import BadTypeError, BadValueError, InfeasibleError, TidemarkError
 from .graph import Graph
 from .plan_watch import call_watched
-from .sizes import format_bytes, parse_bytes
+from .sizes import format_bytes, format_up, parse_bytes
+from .whole_file import write_whole
 
 
 @dataclasses.dataclass(repr=False)
@@ -44,23 +46,13 @@ class Plan:
             f"{self.added_cost_percent:.1f} % more time"
         )
 
-    def picture(self, path=None, by="role"):
+    def picture(self, path=None, by="role", measured=None):
         """See tidemark.picture()."""
-        from .picturing import picture
-
-        return picture(self, path, by=by)
+        return picture_page.of_plan(self, by, measured).saved(path)
 
     def save(self, path):
         """Writes plan.json, which every verb of the command line takes: whole, or not at all."""
-        written = f"{os.fspath(path)}.{os.getpid()}.part"
-        try:
-            with open(written, "wb") as out:
-                out.write(self.file)
-            os.replace(written, path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(written)
-            raise
+        write_whole(path, self.file)
 
     @classmethod
     def load(cls, path):
@@ -80,7 +72,8 @@ class Plan:
 def plan(graph, budget, device=None, recompute_collectives=False, reserve=0, *, time_limit=None, progress=None):
     """What to recompute and swap so that one step of `graph` peaks at `budget` bytes at most, at the least added cost.
 
-    budget  bytes, or text such as "512MiB": all that the step needs, parameters and optimizer state included.
+    budget  bytes, a size such as "512MiB", or a share such as "60%" of what keeping everything takes: all that the step needs,
+            parameters and optimizer state included.
     device  where the plan is for, "cpu" or "cuda"; by default where the model was captured.
     reserve bytes of the budget that are left to what the step knows nothing of, such as another model in the process.
     recompute_collectives  collectives may be recomputed too: every process of their groups must then follow the same plan.
@@ -97,8 +90,8 @@ def plan(graph, budget, device=None, recompute_collectives=False, reserve=0, *, 
     device = getattr(device, "type", device)  # of a torch.device
     if device is not None and device != graph.device:
         raise TidemarkError(f"the step was captured on {graph.device!r}; a plan for {device!r} needs a capture there")
-    budget_bytes = parse_bytes(budget)
     reserve_bytes = parse_bytes(reserve) if reserve else 0
+    budget_bytes = bytes_of_budget(budget, graph, reserve_bytes)
     if reserve_bytes >= budget_bytes:
         raise TidemarkError(f"the reserve of {format_bytes(reserve_bytes)} leaves nothing of the budget")
     if time_limit is not None and (isinstance(time_limit, bool) or not isinstance(time_limit, (int, float))):
@@ -160,15 +153,6 @@ def plan_of(graph, budget_bytes, answer, file):
         file=file,
         stopped=step.get("stopped", False),
     )
-
-
-_GRANULES_BYTES = 6 * 2**20
-_GAPS = 256  # one byte of so many
-
-
-def allocator_share(budget_bytes):
-    """What of a budget is left to the allocator: it takes memory in granules of 2 MiB and leaves gaps in them."""
-    return min(_GRANULES_BYTES + budget_bytes // _GAPS, budget_bytes // 2)
 
 
 def solve(text, budget_bytes, recompute_collectives=False, effort_percent=100, time_limit=None, progress=False):
@@ -238,23 +222,9 @@ def _check_same_step(graph, captured, path):
 def _infeasible(graph, budget_bytes, taken_bytes, answer):
     smallest = answer["ranks"][0]["smallest_budget_bytes"]
     smallest = smallest and with_share(smallest) + taken_bytes
-    would_do = f"{format_bytes(smallest)} would do: budget={smallest}" if smallest else "no budget is known that would"
+    would_do = f"{format_up(smallest)} would do: budget={smallest}" if smallest else "no budget is known that would"
     return InfeasibleError(
-        f"{graph.name} does not fit {format_bytes(budget_bytes)}: no schedule peaks below "
+        f"{graph.name} does not fit {format_bytes(budget_bytes)}: no plan fits less than "
         f"{format_bytes(with_share(answer['captured']['lower_bound_bytes']) + taken_bytes)}, and {would_do}",
         smallest,
     )
-
-
-def with_granules(step_bytes):
-    """A budget that leaves so much to the step, and all of its share to the allocator: of a step below a few MiB that is
-    more than with_share(), and what the allocator can work with."""
-    return (step_bytes + _GRANULES_BYTES) * _GAPS // (_GAPS - 1) + 1
-
-
-def with_share(peak_bytes):
-    """The smallest budget that leaves so much to the step."""
-    budget = peak_bytes
-    while budget and budget - allocator_share(budget) < peak_bytes:
-        budget += peak_bytes - (budget - allocator_share(budget))
-    return budget

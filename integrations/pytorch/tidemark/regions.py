@@ -29,10 +29,19 @@ _numbers = itertools.count()
 
 
 class _Handed(threading.local):
-    """From who calls an operator to what it runs: lists that compiled code empties as it goes, and its own answer."""
+    """From who calls an operator to what it runs: lists that compiled code empties as it goes, and its own answer. Another
+    region may be recomputed before the operator runs."""
 
     inputs = None
     outputs = None
+
+    def take(self, tensors):
+        """The inputs where they are of a call with these tensors, which may empty them, or None."""
+        handed = None if self.inputs is None else [t for t in self.inputs if isinstance(t, torch.Tensor)]
+        if handed is None or len(handed) != len(tensors) or {*map(id, handed)} != {*map(id, tensors)}:
+            return None
+        inputs, self.inputs = self.inputs, None
+        return inputs
 
 
 _handed = _Handed()
@@ -139,10 +148,10 @@ def _run(number, device, kinds, numbers, read, changed):
         raise TidemarkError(
             "a compiled region is to be recomputed, and its code is gone; call torch._dynamo.reset() behind backward"
         )
-    inputs, _handed.inputs = _handed.inputs, None
-    if inputs is None:  # it is recomputed
+    inputs = _handed.take([*read, *changed])
+    if inputs is not None:
+        outputs = _handed.outputs = region.run(inputs)
+    else:  # it is recomputed
         tensors, whole = iter(read), iter(numbers)
         outputs = region.run([next(tensors) if kind else next(whole) for kind in kinds])
-    else:
-        outputs = _handed.outputs = region.run(inputs)
     return [t for t in outputs if isinstance(t, torch.Tensor)]

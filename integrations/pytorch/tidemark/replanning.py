@@ -11,7 +11,7 @@ once, last, and takes no lock, so that a process forked meanwhile finds nothing 
 import dataclasses
 import threading
 
-from .errors import TidemarkError
+from .errors import InfeasibleError
 from .load_history import raised
 from .planning import plan_within
 
@@ -27,7 +27,7 @@ class Outcome:
 
 
 class Replanning:
-    """`make(is_over)` answers an Outcome; `is_over()` says whether nobody waits for it any more."""
+    """`make(is_over)` answers an Outcome; `is_over()` says whether its plan is not wanted any more."""
 
     def __init__(self, make):
         self._make = make
@@ -68,7 +68,7 @@ def larger_plan(plan, wanted, is_over=lambda: False):
     while low < number < high and not is_over():
         try:
             best, low = plan_again(plan, wanted[number]), number
-        except TidemarkError:  # nothing fits, or the process ends
+        except InfeasibleError:
             high = number
         number = (low + high) // 2
     return Outcome(best, wanted[high] if high < len(wanted) else {})
@@ -80,7 +80,7 @@ def plan_for_path(plan, graph, is_over=lambda: False):
         return Outcome()
     try:
         made = plan_within(graph, plan.budget_bytes, plan.reserve_bytes, effort_percent=_EFFORT_PERCENT)
-    except TidemarkError:  # nothing fits, or the process ends
+    except InfeasibleError:
         made = None
     return Outcome(made, graph=graph)
 

@@ -13,11 +13,12 @@ Thread rule: one session in a process, in the thread that runs forward and backw
 
 import contextlib
 import functools
+import numbers
 import os
 
 import torch
 
-from . import logs
+from . import logs, picture_page
 from .engine import check_device, serves_requests
 from .errors import SessionError
 from .memory_report import Report
@@ -56,9 +57,11 @@ class Session:
         device = next((p.device for p in model.parameters()), torch.device(plan.graph.device))
         if device.type != plan.graph.device:
             raise SessionError(f"the plan is for {plan.graph.device!r} and the model is on {device.type!r}")
+        if not _is_rate(copy_bytes_per_s):
+            raise SessionError(f"copy_bytes_per_s is {copy_bytes_per_s!r}; right would be bytes a second, or 0: as memory is")
         self.model = model
         self._device = device
-        self._host_memory = host_bytes and parse_bytes(host_bytes), copy_bytes_per_s
+        self._host_memory = host_bytes and parse_bytes(host_bytes), int(copy_bytes_per_s)
         self._record = "" if record is None else os.fspath(record)
         self._keeps_changes = changes is not None  # they go on in the next call of a decorated function
         self._changes = changes
@@ -133,9 +136,7 @@ class Session:
 
     def picture(self, path=None, by="role", measured=None):
         """See tidemark.picture()."""
-        from .picturing import picture
-
-        return picture(self, path, by=by, measured=measured)
+        return picture_page.of_plan(self.plan, by, measured, self.report().measured_peak_bytes).saved(path)
 
     def records_a_step(self):
         """Whether it does now, or may at the next step's begin."""
@@ -227,6 +228,10 @@ def report():
     if _active is None:
         raise SessionError("no session is active; ask the session itself: its report() answers afterwards too")
     return _active.report()
+
+
+def _is_rate(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 <= value <= 2**60
 
 
 def session(plan, model=None, host_bytes=0, copy_bytes_per_s=0, record=None, replan=True):

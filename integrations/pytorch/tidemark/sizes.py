@@ -1,5 +1,6 @@
 """Sizes as people write them."""
 
+import numbers
 import re
 
 from .errors import TidemarkError
@@ -11,12 +12,12 @@ for _n, _letter in enumerate("KMGT", start=1):
 
 def parse_bytes(size):
     """Bytes of "512MiB", "60.97GiB", "4096B", or of a number of bytes."""
-    if isinstance(size, int) and not isinstance(size, bool) and size > 0:
-        return _within_the_format(size, size)
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B|B)", size) if isinstance(size, str) else None
+    if isinstance(size, numbers.Integral) and not isinstance(size, bool) and size > 0:
+        return _within_the_format(int(size), size)
+    found = re.fullmatch(r"([0-9]{1,30}(?:\.[0-9]{1,30})?) ?([KMGT]i?B|B)", size) if isinstance(size, str) else None
     if not found or found[1].count(".") and found[2] == "B":
         raise TidemarkError(
-            f"{size!r} is not a size; right would be a number of bytes, or for instance '512MiB' or '8GB'"
+            f"{said(size)} is not a size; right would be a number of bytes, or for instance '512MiB' or '8GB'"
         )
     whole = int(float(found[1]) * _UNITS[found[2]])
     if whole <= 0:
@@ -24,9 +25,18 @@ def parse_bytes(size):
     return _within_the_format(whole, size)
 
 
+def said(value):
+    """As it was given, as far as it can be shown."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number of thousands of digits
+        return "this number"
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
 def _within_the_format(bytes_, size):
-    if bytes_ >= 2**63:
-        raise TidemarkError(f"{size!r} is not a size below 2^63 bytes")
+    if bytes_ > 2**60:
+        raise TidemarkError(f"{said(size)} is not a size of 2^60 bytes at most")
     return bytes_
 
 
@@ -43,4 +53,12 @@ def format_bytes(bytes_):
     for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if bytes_ >= scale:
             return f"{bytes_ / scale:.2f} {unit}"
+    return f"{bytes_} B"
+
+
+def format_up(bytes_):
+    """The smallest size of two decimals that is no less."""
+    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if bytes_ >= scale:
+            return f"{-(-100 * bytes_ // scale) / 100:.2f} {unit}"
     return f"{bytes_} B"

@@ -21,7 +21,7 @@ class SeenStorage:
     born: int  # call that wrote it first, -1: there before
     died: int | None = None  # last call before it was gone
     ref: StorageWeakRef | None = None
-    was_resized: bool = False  # outside of kernels: what it held is gone, whoever had saved it
+    was_resized: bool = False  # outside of kernels: its content is gone, saved or not
     released_after: list = dataclasses.field(default_factory=list)  # calls: the last parts to hold it
 
 

@@ -1,5 +1,5 @@
-"""What the package takes of PyTorch beyond its public interface, and nowhere else: what a new version may have moved or
-renamed is to be put right here, and in csrc/interpreter_versions.h.
+"""What the package takes of PyTorch beyond its public interface: what a new version may have moved or renamed is to be put
+right here, and in csrc/interpreter_versions.h.
 
 Where versions differ, what there is is chosen when this is imported; all below is the same from 2.6 to 2.15.
 """
@@ -77,6 +77,20 @@ runs_compiled_under_modes = hasattr(torch._C._dynamo.guards, "set_is_in_mode_wit
 def in_backward():
     """Whether the calling thread runs autograd's graph."""
     return torch._C._current_graph_task_id() != -1
+
+
+_BACKWARD_ENGINE = torch.autograd.Variable._execution_engine
+
+
+def forget_failed_backward():
+    """What a backward that raised has not run stands in a queue of the calling thread until another one ends there: memory
+    until then or, where none comes, released with the thread when Python has gone."""
+    if in_backward():
+        return
+    with unseen_by_modes(), torch.enable_grad(), contextlib.suppress(torch.OutOfMemoryError):
+        one = torch.ones(())
+        root = one.detach().requires_grad_().clone()
+        _BACKWARD_ENGINE.run_backward((root,), (one,), False, False, (), allow_unreachable=True, accumulate_grad=True)
 
 
 def is_faked():

@@ -9,7 +9,7 @@ import contextlib
 import torch
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
-from .errors import CaptureError
+from .errors import BadTypeError, CaptureError
 
 
 def inner_model(model):
@@ -64,6 +64,12 @@ def forward_within(model, context):
     if context is None:
         return contextlib.nullcontext()
     return replaced(model, "forward", within(context, model.forward))
+
+
+def check_context(context):
+    """Raises BadTypeError for what within() cannot take."""
+    if context is not None and not hasattr(context, "__enter__") and not callable(context):
+        raise BadTypeError(f"autocast is of type {type(context).__name__}; right would be what the loop has around forward")
 
 
 def within(context, function):

@@ -1,0 +1,23 @@
+"""What of a budget the allocator needs for itself."""
+
+_GRANULES_BYTES = 6 * 2**20
+_GAPS = 256  # one byte of so many
+
+
+def allocator_share(budget_bytes):
+    """What of a budget is left to the allocator: it takes memory in granules of 2 MiB and leaves gaps in them."""
+    return min(_GRANULES_BYTES + budget_bytes // _GAPS, budget_bytes // 2)
+
+
+def with_granules(step_bytes):
+    """A budget that leaves so much to the step, and all of its share to the allocator: of a step below a few MiB that is
+    more than with_share(), and what the allocator can work with."""
+    return (step_bytes + _GRANULES_BYTES) * _GAPS // (_GAPS - 1) + 1
+
+
+def with_share(peak_bytes):
+    """The smallest budget that leaves so much to the step."""
+    budget = peak_bytes
+    while budget and budget - allocator_share(budget) < peak_bytes:
+        budget += peak_bytes - (budget - allocator_share(budget))
+    return budget
