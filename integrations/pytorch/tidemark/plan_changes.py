@@ -78,7 +78,9 @@ class PlanChanges:
             self._is_to_record = failure is None and self._recordings < _MOST_RECORDINGS
             if failure is not None and not self._has_warned:
                 self._has_warned = True
-                self._warn(f"a step that departs from the plan cannot be recorded ({failure}), and its path is not planned")
+                self._warn(
+                    f"a step that departs from the plan cannot be recorded ({failure}), and its path is not planned"
+                )
             return
         known, is_to_plan = self._paths.wanted(plan, self._departures, graph)
         if known is not None:

@@ -158,7 +158,8 @@ class PlanFollower:
         self.loads.count_anew(self._copies)
         like = self.plan.graph
         graph = None if live.has_made_state() else live.graph(like.name, like.device, like.micro_batches)
-        if graph is not None and not graph.steps_parameters() and (like.steps_parameters() or self.phases.has_stepped()):
+        has_optimizer = like.steps_parameters() or self.phases.has_stepped()
+        if graph is not None and has_optimizer and not graph.steps_parameters():
             graph = None  # the optimizer was passed over, as where gradients overflow
         if graph is not None:
             graph.chunks, graph.host_link, graph.loads, graph.model = like.chunks, like.host_link, like.loads, like.model

@@ -51,7 +51,9 @@ class StepRecorder(TorchDispatchMode):
         args, kwargs = self.taken(args), self.taken(kwargs or {})
         if kernels.is_read(func):
             return self.number(func, args)
-        if self.is_paused or self.is_over or is_compiling() or kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
+        if self.is_paused or self.is_over or is_compiling():
+            return func(*args, **kwargs)
+        if kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
             return func(*args, **kwargs)
         return self._record(func, args, kwargs)
 
