@@ -10,6 +10,7 @@ import threading
 
 import torch
 
+from .frames import OUTSIDE
 from .torch_internals import backward_engine_replaced
 from .wrappers import replaced
 
@@ -25,6 +26,12 @@ def around_backward(wrap):
             undo.enter_context(replaced(torch.autograd, name, _counted(function, calls)))
         undo.enter_context(backward_engine_replaced(lambda engine: _Engine(engine, wrap, calls)))
         yield
+
+
+def is_within_forward(frames, kwargs):
+    """Whether what comes behind such a call, which has these arguments, is of forward yet: it is made in the model's, or
+    what it makes is differentiated again. `frames`: ModuleFrames."""
+    return frames.top.path != OUTSIDE or bool(kwargs.get("create_graph"))
 
 
 def _counted(function, calls):

@@ -18,6 +18,7 @@ from .graph import HostLink
 from .grouping import build_graph
 from .held_over import hold_over
 from .real_step import record_for_real
+from .running import refuse_within
 from .stand_in import fingerprint
 
 
@@ -77,6 +78,7 @@ def capture(
     )
     compiled = []
     if recorded:
+        refuse_within("a step cannot be recorded")
         _check_recordable(model, inputs, bounds)
         log, compiled = record_for_real(step, DataDependent(None), rates)
     else:

@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from .errors import CaptureError
-from .torch_internals import is_traceable_wrapper_subclass
+from .torch_internals import is_traceable_wrapper_subclass, set_conjugated, set_negated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,15 +14,25 @@ class Geometry:
     stride: tuple
     offset: int
     dtype: torch.dtype
+    is_conjugated: bool = False  # the values are the conjugates of the bytes'
+    is_negated: bool = False
 
     @staticmethod
     def of(tensor):
-        return Geometry(tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        size, stride, offset = tuple(tensor.shape), tensor.stride(), tensor.storage_offset()
+        return Geometry(size, stride, offset, tensor.dtype, tensor.is_conj(), tensor.is_neg())
 
     def over(self, tensor):
         """A tensor of this geometry over the storage of another."""
-        out = torch.empty(0, dtype=self.dtype, device=tensor.device)
-        return out.set_(tensor.untyped_storage(), self.offset, self.size, self.stride)
+        return self.over_storage(tensor.untyped_storage(), tensor.device)
+
+    def over_storage(self, storage, device):
+        out = torch.empty(0, dtype=self.dtype, device=device).set_(storage, self.offset, self.size, self.stride)
+        if self.is_conjugated:
+            set_conjugated(out, True)
+        if self.is_negated:
+            set_negated(out, True)
+        return out
 
 
 def storage_of(tensor):

@@ -163,6 +163,10 @@ class Graph:
         """A copy on file, or in another process, is of no model until a session is given one."""
         return self.__dict__ | {"model": _gone}
 
+    def steps_parameters(self):
+        """Whether the step changes parameters behind forward, as an optimizer does."""
+        return any(self.storages[s].role == "parameter" for op in self.ops if op.phase != "forward" for s in op.writes)
+
     def batches_that_end_first(self):
         """Micro-batches whose backward had begun where the next one was captured."""
         first = {"forward": {}, "backward": {}}

@@ -8,7 +8,7 @@ import weakref
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from . import allocator, library
-from .backward_calls import around_backward
+from .backward_calls import around_backward, is_within_forward
 from .torch_internals import forget_failed_backward
 
 
@@ -27,6 +27,10 @@ class LoopPhases:
         undo.callback(register_optimizer_step_post_hook(self._lower_optimizer).remove)
         undo.enter_context(around_backward(self._unseen))
         undo.callback(self.lower_all)
+
+    def has_stepped(self):
+        """Whether an optimizer of the model's has, in this session."""
+        return any(self._own.values())
 
     def begin_forward(self):
         self._set_phase("forward")
@@ -57,9 +61,9 @@ class LoopPhases:
         is_planned = planned and phase != "none" and self._run.live is None
         self._run.steps.expect_requests(requests.REQUESTS_PLANNED if is_planned else requests.REQUESTS_OTHER)
 
-    def _lift(self, phase, planned=True):
+    def _lift(self, phase, planned=True, is_within=False):
         """May nest: an optimizer that steps in a hook of backward, a checkpoint that runs backward in backward.
-        `planned`: see _set_phase(); what is not is sorted by kernel."""
+        `planned`: see _set_phase(); what is not is sorted by kernel. `is_within`: the phase before goes on behind it."""
         run = self._run
         on_top = run.engine.is_on_top()  # else another mode is in between, or it is lifted
         kernels = library.engine().Kernels
@@ -67,7 +71,7 @@ class LoopPhases:
         lifted = on_top and planned and not (run.is_recording and phase in self._captured_phases)
         if lifted:
             run.engine.pop()
-        self._lifts.append((lifted, before, self._phase))
+        self._lifts.append((lifted, before, self._phase, is_within))
         self._set_phase(phase, planned)
 
     def _lift_optimizer(self, optimizer, *_):
@@ -95,11 +99,11 @@ class LoopPhases:
     def _lower(self):
         if not self._lifts:
             return
-        lifted, kernels, phase = self._lifts.pop()
+        lifted, kernels, phase, is_within = self._lifts.pop()
         self._run.engine.expect(kernels)
         if lifted:
             self._run.engine.push()
-        self._set_phase(*(phase if self._lifts else ("none", True)))
+        self._set_phase(*(phase if self._lifts or is_within else ("none", True)))
 
     def lower_all(self):
         """An optimizer that failed has not lowered what it lifted."""
@@ -115,7 +119,7 @@ class LoopPhases:
             if not run.place.is_here():
                 return function(*args, **kwargs)
             run.loads.has_backward, run.frames.is_open = True, False
-            self._lift("backward")
+            self._lift("backward", is_within=is_within_forward(run.frames, kwargs))
             recorded = contextlib.nullcontext() if run.live is None else run.live.backward(args, kwargs)
             try:
                 with recorded:

@@ -4,7 +4,6 @@ values. Needs memory for one call, not for the step.
 Workspaces are seen through Tidemark's allocator; without it installed they count as none.
 """
 
-import dataclasses
 import time
 
 import torch
@@ -12,7 +11,7 @@ import torch
 from . import allocator, kernels
 from .errors import CaptureError
 from .graph import HostLink
-from .geometry import Geometry, replace_tensors
+from .geometry import Geometry, replace_tensors, storage_of
 from .kernel_requests import requests_of
 from .sizes import block_bytes
 
@@ -70,7 +69,7 @@ def describe(func, args, kwargs):
     """What tells one call's cost from another's; tensors become (geometry, bytes of the storage)."""
 
     def shape(tensor):
-        return Sample(Geometry.of(tensor), tensor.untyped_storage().nbytes(), tensor.device.type)
+        return Sample(Geometry.of(tensor), storage_of(tensor).nbytes(), tensor.device.type)
 
     shapes = list(replace_tensors(args, shape))
     for position in kernels.host_arguments(func):

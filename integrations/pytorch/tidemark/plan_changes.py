@@ -12,6 +12,7 @@ from .recorded_step import may_plan_again
 from .replanning import Replanning, larger_plan, plan_for_path
 
 _SWITCHES = 8  # step boundaries at which a plan that is there may be taken up
+_MOST_RECORDINGS = 4  # in turn, until one is of a whole step
 
 
 class PlanChanges:
@@ -25,6 +26,8 @@ class PlanChanges:
         self._is_path = False  # that plan's: of another path, or of batches that have become larger
         self._paths = Paths(plan)
         self._is_to_record = False
+        self._recordings = 0  # in turn
+        self._has_warned = False  # that one failed
         self._departures = ()  # of the step that a recording is for
         self._history = LoadHistory()
         self._chunk_rows = {load.pattern: max(load.planned, 1) for load in plan.graph.loads}
@@ -51,7 +54,7 @@ class PlanChanges:
             return
         is_costly = step.costly > 0 and not growing(plan.graph.loads)
         known, self._is_to_record = self._paths.end_step(plan, step.departures, is_costly)
-        self._departures = step.departures
+        self._departures, self._recordings = step.departures, 0
         if known is not None:
             self._make_ready(known, is_path=True)
 
@@ -60,11 +63,24 @@ class PlanChanges:
         asked, self._is_to_record = self._is_to_record, False
         return asked and may_plan_again(plan)
 
-    def take_recording(self, plan, graph):
-        """Of the step that has ended, which was followed by `plan` beside; None: there is none, try again."""
+    def may_record(self, plan, departures):
+        """Whether the next step may be recorded, behind one that departed so, or spilled."""
+        if not self._is_open or self._running is not None or self._ready is not None or not may_plan_again(plan):
+            return False
+        return self._is_to_record or bool(departures)
+
+    def take_recording(self, plan, graph, failure=None):
+        """Of the step that has ended, which was followed by `plan` beside; None: it was no whole step, another is to be
+        recorded, or the recorder failed."""
         self._is_due = True
+        self._recordings += 1
         if graph is None:
-            self._is_to_record = True
+            self._is_to_record = failure is None and self._recordings < _MOST_RECORDINGS
+            if failure is not None and not self._has_warned:
+                self._has_warned = True
+                self._warn(
+                    f"a step that departs from the plan cannot be recorded ({failure}), and its path is not planned"
+                )
             return
         known, is_to_plan = self._paths.wanted(plan, self._departures, graph)
         if known is not None:

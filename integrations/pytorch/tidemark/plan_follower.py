@@ -40,6 +40,7 @@ class PlanFollower:
         self._tries = 0  # left, of recording a step
         self.is_recording = False
         self.live = None  # LiveRecording, while a step is recorded
+        self.recorded = 0  # steps of which a recording began
         self._is_to_record_path = False
         self.marked = None  # the micro-batch that the loop says comes
         self._warned = False
@@ -58,8 +59,10 @@ class PlanFollower:
         return self.counters.copies
 
     def records_a_step(self):
-        """Whether it does now, or will at the next step's begin: see _learn()."""
-        return bool(self._tries)
+        """Whether it does now, or may at the next step's begin: see _learn() and _begin_recording()."""
+        if self._tries or self.live is not None or self._is_to_record_path:
+            return True
+        return self.changes.may_record(self.plan, tuple(self.loads.departed))
 
     def watch(self, undo):
         """From here on the loop is followed, until `undo` is closed."""
@@ -73,7 +76,7 @@ class PlanFollower:
         allocator.ask_sessions_for_room()
         self.engine = make_engine(self.plan, self.steps, self._depart, self.seen)
         undo.callback(self._leave_engine)
-        self.frames = ModuleFrames(self.model, self._begin, self._enter_frame, self.engine.frame, self.begin_again)
+        self.frames = ModuleFrames(self.model, self._begin, self._enter_frame, self.engine.frame, self._fail_forward)
         undo.enter_context(self.frames)
         undo.enter_context(CompiledCode(self.model, self.frames, self.plan.graph.compiled))
         if not self.plan.keeps_all or self._tries:  # what is planned again may save less
@@ -89,7 +92,7 @@ class PlanFollower:
 
     def _leave_engine(self):
         if self.live is not None:
-            self.live.close()
+            self._hooks.leave(self.live.close())
             self.live = None
         elif self.place.is_here():
             self.loads.end_step(self.plan, self._copies)
@@ -127,12 +130,14 @@ class PlanFollower:
             self.loads.count_anew(self._copies)
             return False
         if self.live is not None:
-            self.changes.take_recording(self.plan, self._end_recording())
+            self._end_recording()
         else:
+            self._put_hooks_back()
             self.loads.end_step(self.plan, self._copies)
         plan = self.changes.next_plan(self.plan)
         if plan is None or not self._begin_with(plan, number):
-            self._is_to_record_path = self.changes.is_to_record(self.plan) and self._hooks.are_on_top()
+            is_wanted = self.changes.is_to_record(self.plan)
+            self._is_to_record_path = is_wanted and self._hooks.are_on_top() and self.engine.is_on_top()
             return False
         self.changes.follow()
         return True
@@ -142,24 +147,30 @@ class PlanFollower:
     def _begin_recording(self):
         self._hooks.pop()
         self.engine.pop()
+        self.recorded += 1
         self.live = LiveRecording(self.model, self.frames, self._device.type)
 
     def _end_recording(self):
-        """The Graph of the step, or None."""
         live, self.live = self.live, None
         live.end()
-        live.close()
-        self.engine.push()
-        if not self.plan.keeps_all or self._tries:
-            self._hooks.push(self.engine)
+        self._hooks.leave(live.close(self.engine.push))
+        self._put_hooks_back()
         self.loads.count_anew(self._copies)
         like = self.plan.graph
         graph = None if live.has_made_state() else live.graph(like.name, like.device, like.micro_batches)
+        has_optimizer = like.steps_parameters() or self.phases.has_stepped()
+        if graph is not None and has_optimizer and not graph.steps_parameters():
+            graph = None  # the optimizer was passed over, as where gradients overflow
         if graph is not None:
             graph.chunks, graph.host_link, graph.loads, graph.model = like.chunks, like.host_link, like.loads, like.model
             graph.compiled = like.compiled
             graph.knows_requests = allocator.serves(like.device)
-        return graph
+        self.changes.take_recording(self.plan, graph, live.failure)
+
+    def _put_hooks_back(self):
+        """Not on top of the loop's own, which would be popped in their place."""
+        if not self.plan.keeps_all and not self._hooks.are_pushed and self._hooks.are_on_top():
+            self._hooks.push(self.engine)
 
     def _next_number(self):
         """A forward without a backward, as of a validation or of a loss that the loop throws away, is none of the
@@ -174,6 +185,11 @@ class PlanFollower:
         optimizer may step for every micro-batch, which says nothing."""
         if not in_backward():
             self._next_batch = 0
+
+    def _fail_forward(self):
+        if self.live is not None:
+            self.live.fail_forward()
+        self.begin_again()
 
     # Requests of a step whose capture did not measure them
 
@@ -200,6 +216,7 @@ class PlanFollower:
                 )
         if self._tries:
             self.engine.begin_record(allocator.handle_of(self.plan.graph.device).value)
+            self.recorded += 1
             self.is_recording = True
 
     # Another plan

@@ -16,18 +16,19 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from . import allocator, kernels, measure
 from .call_parts import parts_of_call
 from .cost import cost_ns
-from .geometry import Geometry
+from .geometry import Geometry, storage_of
 from .host_copy import HostCopy
 from .kernel_requests import requests_of
 from .step_log import SeenCall
 from .step_recorder import StepRecorder, made_by
 from .tensor_parts import is_wrapper_type
-from .torch_internals import FakeTensor, is_faked, unseen_by_modes
+from .torch_internals import FakeTensor, is_faked, take_off, unseen_by_modes
 
 
 class RealRecorder(StepRecorder):
     """`rates`: costs are modelled from them; None: measured, as the fastest of equal calls. `on_change(tensor)`
-    hears of what is there before the step and is about to be changed."""
+    hears of what is there before the step and is about to be changed. `is_forgiving`: what it cannot see ends the recording
+    (`failure`), and the step goes on."""
 
     sees_regions = True
 
@@ -35,13 +36,16 @@ class RealRecorder(StepRecorder):
     def ignore_compile_internals(cls):
         return True
 
-    def __init__(self, frames, device, rates, on_change=None):
+    def __init__(self, frames, device, rates, on_change=None, is_forgiving=False):
         super().__init__(frames)
         self._device = device
         self._kind = torch.device(device).type
         self._clock = measure.Clock(device)
         self._rates = rates
         self._on_change = on_change
+        self._is_forgiving = is_forgiving
+        self.failure = None  # the exception that ended it
+        self._made = None  # Made, while a kernel runs
         self._changes = {}  # of each storage so far
         self._copies = weakref.WeakValueDictionary()  # (storage, changes): HostCopy
         self._back = {}  # storage: StorageWeakRef of what came back
@@ -56,15 +60,29 @@ class RealRecorder(StepRecorder):
         return super().__enter__()
 
     def __exit__(self, *error):
+        self._leave_others()
+        return super().__exit__(*error)
+
+    def leave(self, put_instead):
+        """In the place of __exit__(), whatever modes were entered meanwhile: see take_off()."""
+        self._leave_others()
+        take_off(self, put_instead)
+        self.is_over = True
+
+    def _leave_others(self):
         torch.UntypedStorage.resize_ = self._resize
         allocator.watch_others(self._kind, False)
-        return super().__exit__(*error)
+
+    def give_up(self, error):
+        """No more is seen; what autograd saves from here on it holds itself."""
+        self.failure = self.failure or error.with_traceback(None)  # which holds tensors
+        self.is_over = True
 
     def _resized(self, storage, size):
         """As FSDP gives up and takes the memory of gathered parameters, by no kernel."""
         before = storage.nbytes()
         self._resize(storage, size)
-        if not self.is_paused and before != storage.nbytes():
+        if not self.is_paused and not self.is_over and before != storage.nbytes():
             self.log.resize(storage, self.frames, self.phase, self._is_aside())
         return storage
 
@@ -86,12 +104,24 @@ class RealRecorder(StepRecorder):
     def number(self, func, args):
         return func(*args)
 
+    def _record(self, func, args, kwargs):
+        made = self._made = Made()
+        try:
+            return super()._record(func, args, kwargs)
+        except Exception as error:
+            if not self._is_forgiving or made.has_failed:
+                raise
+            self.give_up(error)
+        finally:
+            self._made = None  # no longer than its caller has it
+        return made.out if made.is_there else func(*args, **kwargs)
+
     def run(self, call, func, args, kwargs):
         self._tell_of_changes(func, args, kwargs)
         key = repr(measure.describe(func, args, kwargs))
         with allocator.log(self._device) as events:
             self._clock.begin()
-            out = func(*args, **kwargs)
+            out = self._made.by(lambda: func(*args, **kwargs))
             took = self._clock.end()
         outputs = [_address(part) for part in made_by(out)]
         call.requests, call.transient_bytes = requests_of(events, outputs, self._kind)
@@ -116,8 +146,17 @@ class RealRecorder(StepRecorder):
 
     def begin_emptying(self, func, args):
         """What run_emptying() is to be given; it holds no tensor. None: the call is not seen."""
-        if self.is_paused or self.is_without_memory(args, {}):
+        if self.is_paused or self.is_over or self.is_without_memory(args, {}):
             return None
+        try:
+            return self._begun_emptying(func, args)
+        except Exception as error:
+            if not self._is_forgiving:
+                raise
+            self.give_up(error)
+            return None
+
+    def _begun_emptying(self, func, args):
         self.changed_views.settle()
         self.log.bury()
         self._tell_of_changes(func, args, {})
@@ -133,15 +172,26 @@ class RealRecorder(StepRecorder):
         if begun is None:
             with unseen_by_modes():
                 return run()
+        made = self._made = Made()
+        try:
+            self._see_emptying(begun, run)
+        except Exception as error:
+            if not self._is_forgiving or made.has_failed:
+                raise
+            self.give_up(error)
+        finally:
+            self._made = None
+        return made.out if made.is_there else self.run_emptying(None, run)
+
+    def _see_emptying(self, begun, run):
         with allocator.log(self._device) as events, unseen_by_modes():
             self._clock.begin()
-            out = run()
+            out = self._made.by(run)
             took = self._clock.end()
         made = made_by(out)
         parts = parts_of_call(events, [_address(t) for t in made], begun.held, self._kind)
         parts[-1].room += allocator.take_others_peak(self._kind)
         self._add_parts(begun, parts, made, took)
-        return out
 
     def _add_parts(self, begun, parts, made, took):
         first = len(self.log.calls)
@@ -176,9 +226,23 @@ class RealRecorder(StepRecorder):
 
     # What autograd saves
 
+    def _pack(self, tensor):
+        if not self.is_over:
+            try:
+                return super()._pack(tensor)
+            except Exception as error:
+                if not self._is_forgiving:
+                    raise
+                self.give_up(error)
+        return None, Kept.of(tensor)
+
+    def _unpack(self, packed):
+        save, content = packed
+        return content.tensor if save is None else super()._unpack(packed)
+
     def content_of(self, tensor, save):
         if self.log.storages[save.storage].born < 0:  # there anyway
-            return Kept(tensor if save.is_leaf else tensor.detach())
+            return Kept.of(tensor)
         key = save.storage, self._changes.get(save.storage, 0)
         copy = self._copies.get(key)
         if copy is None:
@@ -190,9 +254,7 @@ class RealRecorder(StepRecorder):
             return content.tensor
         with torch.no_grad():
             storage = self._storage(save, content)
-            return torch.empty(0, dtype=content.geometry.dtype, device=storage.device).set_(
-                storage, content.geometry.offset, content.geometry.size, content.geometry.stride
-            )
+            return content.geometry.over_storage(storage, storage.device)
 
     def _storage(self, save, content):
         """What is there yet, as the framework holds it or backward has asked for it before; else it comes back."""
@@ -209,7 +271,24 @@ class RealRecorder(StepRecorder):
 
 
 def _address(tensor):
-    return None if isinstance(tensor, FakeTensor) else tensor.untyped_storage().data_ptr()
+    return None if isinstance(tensor, FakeTensor) else storage_of(tensor).data_ptr()
+
+
+class Made:
+    """What a kernel has made of a call: its own exceptions are the loop's."""
+
+    def __init__(self):
+        self.out = None
+        self.is_there = self.has_failed = False
+
+    def by(self, call):
+        try:
+            self.out = call()
+        except BaseException:
+            self.has_failed = True
+            raise
+        self.is_there = True
+        return self.out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +303,11 @@ class Kept:
 
     def __init__(self, tensor):
         self.tensor = tensor
+
+    @staticmethod
+    def of(tensor):
+        """A leaf as it is: it is known by itself."""
+        return Kept(tensor if tensor.is_leaf and tensor.requires_grad else tensor.detach())
 
 
 class Moved:

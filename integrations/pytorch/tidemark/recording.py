@@ -27,6 +27,7 @@ from .graph import HostLink
 from .held_elsewhere import allocated_bytes
 from .live_recording import LiveRecording
 from .planning import plan
+from .running import refuse_within
 from .sizes import parse_bytes
 
 
@@ -56,7 +57,8 @@ class record:
     def __enter__(self):
         if self._live is not None:
             raise CaptureError("a recording is of one step; make another with tidemark.record(model)")
-        self._frames = ModuleFrames(self._model, self._begin)
+        refuse_within("a step cannot be recorded")
+        self._frames = ModuleFrames(self._model, self._begin, on_failure=lambda: self._live.fail_forward())
         self._code = CompiledCode(self._model, self._frames)
         with contextlib.ExitStack() as undo:
             undo.enter_context(self._frames)
@@ -98,7 +100,11 @@ class record:
                 f"the optimizer of {self._name} made its state in the step, as in the first one; train a step before it, "
                 f"and record the second"
             )
+        if self._live.has_failed:
+            raise CaptureError(f"the step of {self._name} failed in part; record one that runs as a whole")
         graph = self._live.graph(self._name, self._device, max(self._batches, 1))
+        if self._live.failure is not None:
+            raise CaptureError(f"the step cannot be recorded: {self._live.failure}") from self._live.failure
         if graph is None:
             raise CaptureError(
                 f"no forward and backward of {self._name} came in the step; record around both, with the module whose "

@@ -151,8 +151,13 @@ class Session:
         return picture_page.of_plan(self.plan, by, measured, self.report().measured_peak_bytes).saved(path)
 
     def records_a_step(self):
-        """Whether it does now, or will at the next step's begin."""
+        """Whether it does now, or may at the next step's begin."""
         return self._follower.records_a_step()
+
+    @property
+    def recorded_steps(self):
+        """Of which a recording began, so far."""
+        return self._follower.recorded
 
     def __call__(self, function):
         """As a decorator: every call of the function is a session."""
@@ -222,6 +227,12 @@ class Session:
 def active():
     """The session of this process that is active, or None."""
     return _active if _active is not None and _active._place.is_this_process() else None
+
+
+def refuse_within(what):
+    """Where a session is active in this thread: both would see the same kernels."""
+    if _active is not None and _active._place.is_here():
+        raise SessionError(f"{what} within an active session, which sees the same kernels; leave the session before")
 
 
 def report():

@@ -12,6 +12,9 @@ from .errors import SessionError, TidemarkError
 from .sizes import block_bytes
 
 
+_RECORDS = "the session records a step of its own; measure a later one, the sixth say"
+
+
 @dataclasses.dataclass
 class MeasuredStep:
     """Filled behind the block. `live_bytes`: in blocks of the device, all that the process holds, before the first request
@@ -30,18 +33,21 @@ def measured_step():
 
         with tidemark.measured_step() as step: ...
 
-    Raises TidemarkError where Tidemark's allocator does not serve the device, and SessionError while the session records
-    a step of its own, as it does in the first ones where the capture was not measured."""
+    Raises TidemarkError where Tidemark's allocator does not serve the device, and SessionError where the session records
+    a step of its own, as it does in the first ones where the capture was not measured, and behind one that departs."""
     session = running.active()
     kind = session.plan.graph.device if session is not None else "cpu"
     if not allocator.serves(kind):
         raise TidemarkError(f"Tidemark's allocator does not serve {kind!r}, so there is nothing to measure a step by")
     if session is not None and session.records_a_step():
-        raise SessionError("the session records a step of its own; measure a later one, the sixth say")
+        raise SessionError(_RECORDS)
+    recorded = session.recorded_steps if session is not None else 0
     step = MeasuredStep()
     sizes, before = _blocks(kind), allocator.statistics(kind).allocated_bytes
     with allocator.log(kind) as events:
         yield step
+    if session is not None and session.recorded_steps != recorded:
+        raise SessionError(_RECORDS)
     step.live_bytes = _levels(before, events, sizes, kind)
 
 

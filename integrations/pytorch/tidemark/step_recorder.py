@@ -33,6 +33,7 @@ class StepRecorder(TorchDispatchMode):
         self.node_ends = NodeEnds()
         self.changed_views = ChangedViews()
         self.is_paused = False
+        self.is_over = False  # for good
         hooks = WrapperHooks(self._pack, self._unpack)
         self.pack, self.unpack = hooks.pack, hooks.unpack  # of what autograd saves
 
@@ -50,7 +51,9 @@ class StepRecorder(TorchDispatchMode):
         args, kwargs = self.taken(args), self.taken(kwargs or {})
         if kernels.is_read(func):
             return self.number(func, args)
-        if self.is_paused or is_compiling() or kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
+        if self.is_paused or self.is_over or is_compiling():
+            return func(*args, **kwargs)
+        if kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
             return func(*args, **kwargs)
         return self._record(func, args, kwargs)
 
@@ -162,7 +165,7 @@ class StepRecorder(TorchDispatchMode):
             tensor = self.taken(tensor)
             is_leaf = tensor.is_leaf and tensor.requires_grad
             part = parts_of(tensor)[0]  # of a leaf; others come part by part
-            bytes_ = part.untyped_storage().nbytes()
+            bytes_ = storage_of(part).nbytes()
             save = SeenSave(self.frames.next_save(), self.log.id_of(part), bytes_, len(self.log.calls), is_leaf)
             self.log.saves.append(save)
             return save, self.content_of(tensor, save)

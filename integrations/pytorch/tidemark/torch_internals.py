@@ -50,6 +50,9 @@ __all__ = [
     "pop_saved_tensors_hooks",
     "push_saved_tensors_hooks",
     "runs_compiled_under_modes",
+    "set_conjugated",
+    "set_negated",
+    "take_off",
     "top_mode",
     "tree_map",
     "uncompiled",
@@ -59,6 +62,8 @@ __all__ = [
 
 push_saved_tensors_hooks = torch._C._autograd._push_saved_tensors_default_hooks
 pop_saved_tensors_hooks = torch._C._autograd._pop_saved_tensors_default_hooks
+set_conjugated = torch._C._set_conj
+set_negated = torch._C._set_neg
 below_autograd = torch._C._AutoDispatchBelowAutograd
 top_mode = _get_current_dispatch_mode  # of the calling thread, or None
 unseen_by_modes = torch._C._DisableTorchDispatch
@@ -167,6 +172,37 @@ def below_modes_of_compilers():
     finally:
         while off:
             _push_mode(off.pop())
+
+
+_FLAGS = (  # of PyTorch's modes: what was so before each was entered
+    "old_dispatch_mode_flags",
+    "old_non_infra_dispatch_mode_flags",
+    "old_without_ignore_compile_internals_dispatch_mode_flags",
+)
+
+
+def take_off(mode, put_instead=lambda: None):
+    """Takes a mode that was entered from among the calling thread's, wherever it is; `put_instead()` is called where it
+    stood, or with all modes on the stack where it is none of them."""
+    above = []
+    while (top := top_mode()) is not None and top is not mode:
+        above.append(_pop_mode())
+    if top is None:
+        while above:
+            _push_mode(above.pop())
+        put_instead()
+        return
+    if above:
+        _pop_mode()
+        for name in _FLAGS:  # the one above goes back to what was before both
+            ours, theirs = getattr(mode, name, None), getattr(above[-1], name, None)
+            if ours and theirs:
+                theirs[-1] = ours.pop()
+    else:
+        TorchDispatchMode.__exit__(mode, None, None, None)
+    put_instead()
+    while above:
+        _push_mode(above.pop())
 
 
 def is_compiled_wrapper(module):
