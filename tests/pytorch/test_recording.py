@@ -193,6 +193,16 @@ def test_a_step_that_failed_in_part_is_one_error():
             loss_fn(model(*inputs)).backward()
 
 
+def test_a_forward_behind_the_optimizers_step_is_refused():
+    """As of a GAN, whose loop steps two in turn."""
+    model, inputs, loss_fn = transformer()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    with pytest.raises(tidemark.CaptureError, match="forward of Sequential came behind an optimizer's step.*one of several groups"):
+        with tidemark.record(model):
+            for _ in range(2):
+                loop(model, optimizer, inputs, loss_fn)
+
+
 def test_what_forward_makes_behind_a_gradient_of_its_own_is_reported_as_forwards():
     torch.manual_seed(0)
     model, x = Forces(), torch.randn(4096, 16)

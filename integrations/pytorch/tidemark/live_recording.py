@@ -36,6 +36,8 @@ class LiveRecording:
         self._backwards = []  # ranges of calls
         self._has_failed = False  # a part of the step
         self._stepping = 0  # optimizers
+        self._has_stepped = False  # one of the model's
+        self.goes_on = False  # with a forward behind an optimizer's step
         self._before = frames.follow(Frame)
         self._recorder = RealRecorder(frames, device, None, is_forgiving=True)
         with self._forgiving():
@@ -64,6 +66,7 @@ class LiveRecording:
             self._recorder.give_up(error)
 
     def begin_forward(self):
+        self.goes_on |= self._has_stepped
         self._resume("forward")
 
     def fail_forward(self):
@@ -105,6 +108,8 @@ class LiveRecording:
 
     def end_optimizer(self, optimizer):
         self._stepping -= 1
+        ours = {id(p) for p in self._model.parameters()}
+        self._has_stepped |= any(id(p) in ours for group in optimizer.param_groups for p in group["params"])
         self._makes_state |= not self._had_state and _has_state(optimizer)
         self._recorder.log.bury()
         self._recorder.is_paused = True

@@ -102,6 +102,11 @@ class record:
             )
         if self._live.has_failed:
             raise CaptureError(f"the step of {self._name} failed in part; record one that runs as a whole")
+        if self._live.goes_on:
+            raise CaptureError(
+                f"a forward of {self._name} came behind an optimizer's step, and a planned step ends with that; record one step, "
+                f"and where a loop steps several optimizers in turn, as for a GAN, step one of several groups behind both losses"
+            )
         graph = self._live.graph(self._name, self._device, max(self._batches, 1))
         if self._live.failure is not None:
             raise CaptureError(f"the step cannot be recorded: {self._live.failure}") from self._live.failure
