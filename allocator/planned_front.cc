@@ -57,7 +57,11 @@ std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, con
 
 std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) {
   return serve(bytes, stream, [&]() -> std::optional<Address> {
-    if (is_retired_ || is_of_another_thread()) return std::nullopt;
+    if (is_retired_) return std::nullopt;
+    if (is_of_another_thread()) {
+      ++of_other_threads_;
+      return std::nullopt;
+    }
     switch (expected_) {
       case Requests::planned:
         return arena_.allocate(bytes);
@@ -233,6 +237,7 @@ bool PlannedFront::resume(std::span<const PlannedBlock> blocks, StreamHandle str
   thread_ = {};
   arena_.begin_step();
   arena_.reset_counts();
+  of_other_threads_ = 0;
   return true;
 }
 
@@ -249,6 +254,11 @@ bool PlannedFront::is_empty() const {
 PlannedArenaCounts PlannedFront::counts() const {
   const std::lock_guard lock(lock_);
   return arena_.counts();
+}
+
+std::int64_t PlannedFront::requests_of_other_threads() const {
+  const std::lock_guard lock(lock_);
+  return of_other_threads_;
 }
 
 /// A child has no thread that took a block, and finds what was under way complete: such a block is free for it.

@@ -89,6 +89,8 @@ class PlannedFront {
   /// Nothing is live, and nothing that was freed is held yet.
   [[nodiscard]] bool is_empty() const;
   [[nodiscard]] PlannedArenaCounts counts() const;
+  /// Left to the allocator behind since they came from another thread than the step's; not in counts().
+  [[nodiscard]] std::int64_t requests_of_other_threads() const;
   [[nodiscard]] Bytes extent_bytes() const { return extent_; }
   [[nodiscard]] bool is_for(StreamHandle stream) const { return stream == stream_; }
 
@@ -130,6 +132,7 @@ class PlannedFront {
   std::vector<std::pair<Address, StreamHandle>> uses_;  ///< of live blocks, by other streams
   std::vector<Held> held_;
   std::atomic<bool> has_unwatched_{false};  ///< some of held_ may have
+  std::int64_t of_other_threads_ = 0;       ///< requests
   const ForkHandlers at_fork_{ForkLevel::allocator, fork_steps()};
 };
 

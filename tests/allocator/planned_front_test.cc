@@ -117,6 +117,7 @@ TEST_F(PlannedFrontTest, ServesTheThreadWhoseWorkTheStepIs) {
   EXPECT_FALSE(asked_by_another());
   EXPECT_EQ(take(kMiB), a + static_cast<Address>(kMiB));
   EXPECT_EQ(front_->counts().unplanned, 0);  // none of the step's requests was taken for another
+  EXPECT_EQ(front_->requests_of_other_threads(), 3);
   std::thread([&] { give_back(a); }).join();
   front_->begin_step();  // work of a stream, whoever asks
   give_back(a + static_cast<Address>(kMiB));
@@ -137,6 +138,7 @@ TEST_F(PlannedFrontTest, ServesTheSamePlanAgain) {
   EXPECT_FALSE(front_->resume(kThree, streams_[1]));
   ASSERT_TRUE(front_->resume(kThree, streams_[0]));
   EXPECT_EQ(front_->counts().served, 0);
+  EXPECT_EQ(front_->requests_of_other_threads(), 0);
   EXPECT_EQ(front_->counts().live_bytes, kMiB);
   EXPECT_EQ(take(kMiB), a);
   EXPECT_FALSE(front_->allocate(kMiB, streams_[0])) << "held since before";
