@@ -1,10 +1,19 @@
 #include "allocator/pending_blocks.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "allocator/give_back.h"
 
 namespace tidemark::allocator {
+namespace {
+
+/// For a thread that records an event, which takes microseconds where no framework's thread is waited for.
+constexpr std::chrono::microseconds kNap{50};
+constexpr int kMostNaps = 100;
+
+}  // namespace
 
 void PendingBlocks::prepare(StreamSlot stream) {
   const auto slot = static_cast<std::size_t>(stream);
@@ -118,6 +127,20 @@ bool PendingBlocks::poll(CoreLock& core) {
       });
   for (const std::size_t slot : missing) (void)ask(watches_[slot]);
   return true;
+}
+
+bool PendingBlocks::wait_for_submission(CoreLock& core) {
+  const auto is_under_way = [&] {
+    return std::ranges::any_of(watches_, [](const Watch& watch) { return watch.held == Held::submitted; });
+  };
+  if (!is_under_way()) return false;
+  for (int nap = 0; nap < kMostNaps; ++nap) {
+    core.unlock();
+    std::this_thread::sleep_for(kNap);
+    core.lock();
+    if (!is_under_way()) return true;
+  }
+  return false;
 }
 
 DeviceCode PendingBlocks::wait_one(CoreLock& core) {

@@ -5,7 +5,8 @@
 // Threads: the core lock, passed to the calls that let go of it: wait_one() while it waits, poll() and order_behind()
 // while the device has their records and waits to take, as below a framework that queues its launches it first waits
 // for the framework's thread (device/launch_queue_device.h), and that thread may be freeing a block. What the caller
-// found before may then be otherwise. Nobody waits for a thread that has let go of it so: it may be that thread's own.
+// found before may then be otherwise. Nobody waits for long for a thread that has let go of it so, which may be waiting
+// for just that one.
 
 #include <atomic>
 #include <cstdint>
@@ -46,6 +47,8 @@ class PendingBlocks {
   [[nodiscard]] bool unfinished() const;
   /// Waits for one event under way, the oldest. not_ready: there is none that can be waited for.
   [[nodiscard]] DeviceCode wait_one(CoreLock& core);
+  /// Waits while another thread records events, and not for long; false: none does, or it still does.
+  [[nodiscard]] bool wait_for_submission(CoreLock& core);
   /// Lets `stream` wait for everything under way on other streams. True if the lock was let go of for that.
   bool order_behind(StreamSlot stream, CoreLock& core);
   void destroy_events();
