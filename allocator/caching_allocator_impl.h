@@ -78,8 +78,8 @@ struct CachingAllocator::Impl {
   [[nodiscard]] GrowthBudget budget_for(const BlockPool& pool, Bytes bytes);
   [[nodiscard]] DeviceCode squeeze(Shard& mine, const BlockRequest& request, CoreLock& lock, BlockHeader*& block);
   [[nodiscard]] DeviceCode wait_for_device(CoreLock& lock);
-  /// Asks for the deaths of all that is free. True if something has completed.
-  [[nodiscard]] bool poll();
+  /// Asks for the deaths of all that is free. As PendingBlocks::poll(), which may let go of the lock.
+  [[nodiscard]] bool poll(CoreLock& lock);
   void release_known(StreamSlot requester);
   void flush_all();
   /// Releases idle memory of pools other than `except` until at most `keep_bytes` are reserved in all.

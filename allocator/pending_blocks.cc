@@ -1,10 +1,19 @@
 #include "allocator/pending_blocks.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "allocator/give_back.h"
 
 namespace tidemark::allocator {
+namespace {
+
+/// For a thread that records an event, which takes microseconds where no framework's thread is waited for.
+constexpr std::chrono::microseconds kNap{50};
+constexpr int kMostNaps = 100;
+
+}  // namespace
 
 void PendingBlocks::prepare(StreamSlot stream) {
   const auto slot = static_cast<std::size_t>(stream);
@@ -61,41 +70,86 @@ bool PendingBlocks::unfinished() const {
 
 /// True if the event has completed.
 bool PendingBlocks::ask(Watch& watch) {
-  if (!watch.under_way || watch.waited_for || device_->query_event(watch.event) != DeviceCode::ok) return false;
+  if (!watch.under_way || watch.held != Held::no || device_->query_event(watch.event) != DeviceCode::ok) return false;
   watch.under_way = false;
   order_->note_synchronized(watch.event);
   return true;
 }
 
-bool PendingBlocks::start(std::size_t slot) {
-  Watch& watch = watches_[slot];
-  if (!watch.made && device_->create_event(watch.event) != DeviceCode::ok) return false;
-  watch.made = true;
-  const StreamHandle stream = order_->handle_of(static_cast<StreamSlot>(slot));
-  if (order_->record(*device_, watch.event, stream) != DeviceCode::ok) return false;
-  watch.under_way = true;
-  watch.sequence = ++sequence_;
-  ++statistics_->events_recorded;
+/// Makes `call` for every one in turn without the lock; whose it was is marked while it is under way. Then, with the
+/// lock, `note`(watch) for those whose call the device has carried out.
+template <class Call, class Note>
+void PendingBlocks::submit(const MetadataVector<std::size_t>& slots, CoreLock& core, const Call& call,
+                           const Note& note) {
+  MetadataVector<Submission> submissions;
+  submissions.reserve(slots.size());
+  for (const std::size_t slot : slots) submissions.push_back({.slot = slot, .event = watches_[slot].event});
+  for (const std::size_t slot : slots) watches_[slot].held = Held::submitted;
+  core.unlock();
+  const auto finish = [&] {
+    core.lock();
+    for (const Submission& one : submissions) {
+      watches_[one.slot].held = Held::no;
+      if (one.is_done) note(watches_[one.slot]);
+    }
+  };
+  try {
+    for (Submission& one : submissions) one.is_done = call(one) == DeviceCode::ok;
+  } catch (...) {  // no host memory for the order's books
+    finish();
+    throw;
+  }
+  finish();
+}
+
+bool PendingBlocks::poll(CoreLock& core) {
+  bool progress = false;
+  MetadataVector<std::size_t> missing;
+  for (std::size_t slot = 0; slot < watches_.size(); ++slot) {
+    Watch& watch = watches_[slot];
+    if (!unfinished(slot)) continue;
+    progress |= ask(watch);
+    if (watch.under_way || watch.held != Held::no || !unfinished(slot)) continue;
+    if (!watch.made && device_->create_event(watch.event) != DeviceCode::ok) continue;
+    watch.made = true;
+    missing.push_back(slot);
+  }
+  if (missing.empty()) return progress;
+  submit(
+      missing, core,
+      [&](const Submission& one) {
+        return order_->record(*device_, one.event, order_->handle_of(static_cast<StreamSlot>(one.slot)));
+      },
+      [&](Watch& watch) {
+        watch.under_way = true;
+        watch.sequence = ++sequence_;
+        ++statistics_->events_recorded;
+      });
+  for (const std::size_t slot : missing) (void)ask(watches_[slot]);
   return true;
 }
 
-bool PendingBlocks::poll() {
-  bool progress = false;
-  for (std::size_t slot = 0; slot < watches_.size(); ++slot) {
-    if (!unfinished(slot)) continue;
-    progress |= ask(watches_[slot]);
-    if (!watches_[slot].under_way && unfinished(slot) && start(slot)) progress |= ask(watches_[slot]);
+bool PendingBlocks::wait_for_submission(CoreLock& core) {
+  const auto is_under_way = [&] {
+    return std::ranges::any_of(watches_, [](const Watch& watch) { return watch.held == Held::submitted; });
+  };
+  if (!is_under_way()) return false;
+  for (int nap = 0; nap < kMostNaps; ++nap) {
+    core.unlock();
+    std::this_thread::sleep_for(kNap);
+    core.lock();
+    if (!is_under_way()) return true;
   }
-  return progress;
+  return false;
 }
 
-DeviceCode PendingBlocks::wait_one(std::unique_lock<std::mutex>& core) {
+DeviceCode PendingBlocks::wait_one(CoreLock& core) {
   Watch* oldest = nullptr;
   bool others_wait = false;
   for (Watch& watch : watches_) {
     if (!watch.under_way) continue;
-    others_wait |= watch.waited_for;
-    if (!watch.waited_for && (oldest == nullptr || watch.sequence < oldest->sequence)) oldest = &watch;
+    others_wait |= watch.held == Held::waited_for;
+    if (watch.held == Held::no && (oldest == nullptr || watch.sequence < oldest->sequence)) oldest = &watch;
   }
   if (oldest == nullptr && !others_wait) return DeviceCode::not_ready;
   if (oldest == nullptr) {
@@ -106,34 +160,43 @@ DeviceCode PendingBlocks::wait_one(std::unique_lock<std::mutex>& core) {
     return DeviceCode::ok;
   }
   const auto slot = static_cast<std::size_t>(oldest - watches_.data());
-  oldest->waited_for = true;
+  oldest->held = Held::waited_for;
   ++statistics_->host_waits;
   const EventHandle event = oldest->event;
   core.unlock();
   const DeviceCode code = device_->synchronize_event(event);
   core.lock();
-  watches_[slot].waited_for = watches_[slot].under_way = false;
+  watches_[slot].held = Held::no;
+  watches_[slot].under_way = false;
   if (code == DeviceCode::ok) order_->note_synchronized(event);
   waits_over_.fetch_add(1);
   waits_over_.notify_all();
   return code;
 }
 
-bool PendingBlocks::order_behind(StreamSlot stream) {
-  bool any = false;
+bool PendingBlocks::order_behind(StreamSlot stream, CoreLock& core) {
+  if (is_ordering_) return false;  // calls on one stream must not overlap
+  MetadataVector<std::size_t> ahead;
   for (std::size_t slot = 0; slot < watches_.size(); ++slot) {
     const Watch& watch = watches_[slot];
     const Death latest{.stream = static_cast<StreamSlot>(slot), .epoch = watch.latest_death};
-    if (!watch.under_way || watch.waited_for || order_->dominated(latest, stream)) continue;
-    if (order_->wait(*device_, order_->handle_of(stream), watch.event) != DeviceCode::ok) continue;
-    ++statistics_->stream_waits;
-    any = true;
+    if (watch.under_way && watch.held == Held::no && !order_->dominated(latest, stream)) ahead.push_back(slot);
   }
-  return any;
+  if (ahead.empty()) return false;
+  is_ordering_ = true;
+  const struct Over {
+    ~Over() { is_ordering = false; }
+    bool& is_ordering;
+  } over{is_ordering_};
+  submit(
+      ahead, core, [&](const Submission& one) { return order_->wait(*device_, order_->handle_of(stream), one.event); },
+      [&](const Watch&) { ++statistics_->stream_waits; });
+  return true;
 }
 
 void PendingBlocks::forget_waits() {
-  for (Watch& watch : watches_) watch.waited_for = false;
+  for (Watch& watch : watches_) watch.held = Held::no;
+  is_ordering_ = false;
 }
 
 void PendingBlocks::destroy_events() {

@@ -2,7 +2,11 @@
 // Freed memory that the device may still be using: parked blocks with more than one death, and per stream the youngest
 // death of anything free. Records and asks events of its own, but only when told to: never on the fast path.
 //
-// Threads: the core lock, passed to wait_one(), which releases it while it waits.
+// Threads: the core lock, passed to the calls that let go of it: wait_one() while it waits, poll() and order_behind()
+// while the device has their records and waits to take, as below a framework that queues its launches it first waits
+// for the framework's thread (device/launch_queue_device.h), and that thread may be freeing a block. What the caller
+// found before may then be otherwise. Nobody waits for long for a thread that has let go of it so, which may be waiting
+// for just that one.
 
 #include <atomic>
 #include <cstdint>
@@ -16,6 +20,7 @@ namespace tidemark::allocator {
 
 class PendingBlocks {
  public:
+  using CoreLock = std::unique_lock<std::mutex>;
   /// What becomes of a parked block: free for `stream` at once, for others after `stamp`.
   using Release = std::function<void(BlockHeader*, StreamSlot stream, Epoch stamp)>;
 
@@ -36,16 +41,18 @@ class PendingBlocks {
   void release_all(const Release& release);
 
   /// Records an event on every stream with unfinished deaths that has none under way and asks all of them. True if
-  /// something has completed. Never waits.
-  bool poll();
+  /// something has completed or the lock was let go of: there may be something new. Does not wait for the device.
+  bool poll(CoreLock& core);
   /// Is anything freed not known to be complete?
   [[nodiscard]] bool unfinished() const;
-  /// Waits for one event under way, the oldest. not_ready: there is none.
-  [[nodiscard]] DeviceCode wait_one(std::unique_lock<std::mutex>& core);
-  /// Lets `stream` wait for everything under way on other streams. True if it waits for anything new.
-  bool order_behind(StreamSlot stream);
+  /// Waits for one event under way, the oldest. not_ready: there is none that can be waited for.
+  [[nodiscard]] DeviceCode wait_one(CoreLock& core);
+  /// Waits while another thread records events, and not for long; false: none does, or it still does.
+  [[nodiscard]] bool wait_for_submission(CoreLock& core);
+  /// Lets `stream` wait for everything under way on other streams. True if the lock was let go of for that.
+  bool order_behind(StreamSlot stream, CoreLock& core);
   void destroy_events();
-  /// In the child of a process: the threads that waited are not in it.
+  /// In the child of a process: the threads that let go of the lock are not in it.
   void forget_waits();
 
  private:
@@ -53,18 +60,31 @@ class PendingBlocks {
     BlockHeader* block;
     Frontier frontier;
   };
+  /// By a thread that has let go of the core lock: others leave the event alone.
+  enum class Held : std::uint8_t {
+    no,
+    submitted,   ///< it records the event, or has a stream wait for it
+    waited_for,  ///< the host waits for it
+  };
   struct Watch {
     EventHandle event = {};
     bool made = false;
     bool under_way = false;
-    bool waited_for = false;  ///< by a thread that released the core lock
+    Held held = Held::no;
     std::uint64_t sequence = 0;
     Epoch latest_death = 0;
   };
 
+  struct Submission {
+    std::size_t slot = 0;
+    EventHandle event = {};
+    bool is_done = false;
+  };
+
   [[nodiscard]] bool unfinished(std::size_t slot) const;
   bool ask(Watch& watch);
-  bool start(std::size_t slot);
+  template <class Call, class Note>
+  void submit(const MetadataVector<std::size_t>& slots, CoreLock& core, const Call& call, const Note& note);
 
   Device* device_;
   StreamOrder* order_;
@@ -74,6 +94,7 @@ class PendingBlocks {
   std::uint64_t seen_version_ = 0;
   MetadataVector<Watch> watches_;  ///< by slot
   std::uint64_t sequence_ = 0;
+  bool is_ordering_ = false;                  ///< a thread is in order_behind()
   std::atomic<std::uint64_t> waits_over_{0};  ///< no condition variable: a child of the process could not destroy it
 };
 

@@ -7,12 +7,14 @@
 #include <map>
 #include <utility>
 
+#include "allocator/size_matching.h"
 #include "allocator/small_places.h"
 
 namespace tidemark::allocator {
 namespace {
 
 constexpr std::int32_t kNoBlock = -1;
+constexpr std::int32_t kNoMatching = -1;
 
 /// Blocks of the plan that a guest is kept out of the way of.
 constexpr std::int32_t kLookForWants = 1024;
@@ -110,12 +112,11 @@ struct PlannedArena::State {
     std::int32_t place = 0;  // row in holder_at
     std::int32_t first_predecessor = 0;
     std::int32_t predecessor_count = 0;
-    std::int32_t first_unordered = 0;  // of the unordered blocks between the slot before and this one
-    std::int32_t unordered_count = 0;
+    std::int32_t due = 0;
+    std::int32_t matching = kNoMatching;  // row in matchings
     bool elsewhere = false;
     bool persistent = false;
     bool straggler = false;
-    std::int32_t due = 0;
 
     [[nodiscard]] bool in_use() const { return used_bytes > 0; }
     [[nodiscard]] bool fits(Bytes request_span) const { return least_span <= request_span && request_span <= span; }
@@ -123,12 +124,6 @@ struct PlannedArena::State {
     [[nodiscard]] bool overlaps(const Slot& other) const {
       return offset < other.offset + other.span && other.offset < offset + span;
     }
-  };
-
-  /// Of requests that are an unordered block's.
-  struct Sizes {
-    Bytes least = 0, most = 0;
-    [[nodiscard]] bool covers(Bytes bytes) const { return least <= bytes && bytes <= most; }
   };
 
   State(std::span<const PlannedBlock> blocks, const Options& given)
@@ -139,26 +134,28 @@ struct PlannedArena::State {
         extent_bytes(extent_of_sequence(blocks, given)),
         unordered(unordered_places(blocks, given)) {
     slots.reserve(blocks.size());
-    std::int32_t first_unordered = 0;
+    std::vector<SizeRange> before;  // unordered blocks between the slot before and the next one
     for (const PlannedBlock& block : blocks) {
+      assert(block.least_bytes >= 0 && block.least_bytes <= block.bytes);
+      const Bytes least = block.least_bytes > 0 ? block.least_bytes : block.bytes;
       if (block.unordered) {
-        unordered_sizes.push_back(
-            {.least = block.least_bytes > 0 ? block.least_bytes : block.bytes, .most = block.bytes});
+        assert(block.bytes <= kUnorderedBytes);
+        before.push_back({.least = least, .most = block.bytes});
         continue;
       }
-      const auto unordered_end = static_cast<std::int32_t>(unordered_sizes.size());
       assert(block.bytes > 0 && block.offset >= 0 && block.offset % options.alignment_bytes == 0);
-      assert(block.least_bytes >= 0 && block.least_bytes <= block.bytes);
       slots.push_back({.offset = block.offset,
                        .span = span_of(block.bytes),
-                       .least_span = span_of(block.least_bytes > 0 ? block.least_bytes : block.bytes),
+                       .least_span = span_of(least),
                        .place = index.find(block.offset),
-                       .first_unordered = first_unordered,
-                       .unordered_count = unordered_end - first_unordered,
+                       .due = block.due,
                        .elsewhere = block.elsewhere,
-                       .persistent = block.persistent,
-                       .due = block.due});
-      first_unordered = unordered_end;
+                       .persistent = block.persistent});
+      if (slots.back().is_routed() && !before.empty()) {
+        slots.back().matching = static_cast<std::int32_t>(matchings.size());
+        matchings.emplace_back(std::move(before));
+      }
+      before.clear();
     }
     find_predecessors();
   }
@@ -233,8 +230,15 @@ struct PlannedArena::State {
   }
 
   void move_to(std::int32_t block) {
+    if (SizeMatching* const due = unordered_due(); due != nullptr && std::exchange(has_unordered_seen, false))
+      due->clear();
     cursor = block;
-    unordered_seen.clear();
+  }
+
+  /// Of the unordered blocks right before the cursor, where that is at a routed block that may be mistaken for them.
+  [[nodiscard]] SizeMatching* unordered_due() {
+    if (at_end() || at(cursor).matching == kNoMatching) return nullptr;
+    return &matchings[static_cast<std::size_t>(at(cursor).matching)];
   }
 
   /// Persistent blocks that are there already are not asked for again.
@@ -281,32 +285,12 @@ struct PlannedArena::State {
     return std::nullopt;
   }
 
-  /// The most of these requests that can each be a planned one of its own: in ascending order, each is the covering one
-  /// that takes least, which leaves the following no fewer (the optimum for points in intervals).
-  [[nodiscard]] static std::size_t most_planned(std::vector<Bytes> requests, std::vector<Sizes> planned) {
-    std::ranges::sort(requests);
-    std::ranges::sort(planned, {}, &Sizes::most);
-    std::size_t count = 0;
-    for (const Bytes bytes : requests) {
-      const auto found = std::ranges::find_if(planned, [&](const Sizes& sizes) { return sizes.covers(bytes); });
-      if (found == planned.end()) continue;
-      planned.erase(found);
-      ++count;
-    }
-    return count;
-  }
-
   /// A routed block takes any small request, also that of an unordered block which the plan has before it. It is one of
   /// those if they account for it besides the ones that have come.
   std::optional<Address> serve_unordered_due(Bytes bytes, Bytes span) {
-    const Slot& slot = at(cursor);
-    if (!slot.is_routed() || slot.unordered_count == 0) return std::nullopt;
-    const auto first = unordered_sizes.begin() + slot.first_unordered;
-    const std::vector<Sizes> planned(first, first + slot.unordered_count);
-    std::vector<Bytes> seen = unordered_seen;
-    const std::size_t before = most_planned(seen, planned);
-    seen.push_back(bytes);
-    if (most_planned(std::move(seen), planned) == before) return std::nullopt;
+    if (bytes > kUnorderedBytes) return std::nullopt;
+    const SizeMatching* const due = unordered_due();
+    if (due == nullptr || !due->takes(bytes)) return std::nullopt;
     const std::optional<Address> address = serve_unordered(bytes, span);
     if (address) ++mistakable;
     return address;
@@ -316,7 +300,10 @@ struct PlannedArena::State {
   std::optional<Address> serve_unordered(Bytes bytes, Bytes span) {
     const std::optional<Bytes> offset = unordered.take(bytes, span);
     if (!offset) return std::nullopt;
-    unordered_seen.push_back(bytes);
+    if (SizeMatching* const due = unordered_due(); due != nullptr) {
+      due->add(bytes);
+      has_unordered_seen = true;
+    }
     ++counts.unordered;
     note_live(bytes);
     return options.base + static_cast<Address>(*offset);
@@ -422,19 +409,20 @@ struct PlannedArena::State {
   std::vector<std::int32_t> holder_at;  // per distinct offset: the block in use there
   Bytes extent_bytes = 0;               // of the sequence: what is spare lies above, and unordered blocks above that
   SmallPlaces unordered;
-  std::vector<Sizes> unordered_sizes;  // in plan order
-  std::vector<Slot> slots;             // in plan order
+  std::vector<Slot> slots;  // in plan order
+  std::vector<SizeMatching>
+      matchings;  // of unordered blocks before routed ones, with the requests since the cursor came
   std::vector<std::int32_t> predecessors;
   std::vector<std::int32_t> stragglers;
   std::vector<Slot> guests;
   std::int32_t cursor = 0;
-  std::vector<Bytes> unordered_seen;  // requests since the cursor came here
-  std::int64_t departed = 0;          // requests since the last that fitted
-  std::int64_t mistakable = 0;        // unordered ones that fitted a routed block, since the last fixed one
-  std::array<Bytes, 2> recent{};      // spans of the last two departed ones, the latest first
-  std::int64_t in_use = 0;            // blocks
-  bool has_requests = false;          // in this step
-  bool has_outgrown = false;          // in this step, a routed block its place
+  bool has_unordered_seen = false;  // since the cursor came here
+  std::int64_t departed = 0;        // requests since the last that fitted
+  std::int64_t mistakable = 0;      // unordered ones that fitted a routed block, since the last fixed one
+  std::array<Bytes, 2> recent{};    // spans of the last two departed ones, the latest first
+  std::int64_t in_use = 0;          // blocks
+  bool has_requests = false;        // in this step
+  bool has_outgrown = false;        // in this step, a routed block its place
   PlannedArenaCounts counts;
 };
 

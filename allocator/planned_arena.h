@@ -49,7 +49,9 @@
 // the bytes.
 //
 // Cost: allocate and free are O(predecessors of the block + stragglers + guests), with no memory allocation and no
-// device call; a departure O(look_ahead), a guest O(free pieces * blocks). Metadata: about 100 bytes a planned block.
+// device call; a departure O(look_ahead), a guest O(free pieces * blocks). A request of up to kUnorderedBytes adds the
+// unordered places tried (small_places.h: all of them at worst) and, at a routed block, the kinds of unordered blocks
+// right before it (size_matching.h). Metadata: about 100 bytes a planned block.
 // Threads: calls must not overlap.
 
 #include <cstdint>

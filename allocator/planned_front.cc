@@ -45,7 +45,6 @@ PlannedFront::~PlannedFront() {
 template <class Serve>
 std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, const Serve& serve) {
   if (stream != stream_ || bytes <= 0) return std::nullopt;
-  watch_unwatched();
   std::optional<Address> address;
   {
     const std::lock_guard lock(lock_);
@@ -58,7 +57,11 @@ std::optional<Address> PlannedFront::serve(Bytes bytes, StreamHandle stream, con
 
 std::optional<Address> PlannedFront::allocate(Bytes bytes, StreamHandle stream) {
   return serve(bytes, stream, [&]() -> std::optional<Address> {
-    if (is_retired_ || is_of_another_thread()) return std::nullopt;
+    if (is_retired_) return std::nullopt;
+    if (is_of_another_thread()) {
+      ++of_other_threads_;
+      return std::nullopt;
+    }
     switch (expected_) {
       case Requests::planned:
         return arena_.allocate(bytes);
@@ -76,14 +79,10 @@ bool PlannedFront::is_of_another_thread() const {
 }
 
 std::optional<Address> PlannedFront::allocate_anywhere(Bytes bytes, StreamHandle stream) {
-  do {
-    const auto address = serve(bytes, stream, [&] { return arena_.allocate_anywhere(bytes); });
-    if (address || stream != stream_) return address;
-  } while (wait_for_oldest());
-  return std::nullopt;
+  return serve(bytes, stream, [&] { return arena_.allocate_anywhere(bytes); });
 }
 
-bool PlannedFront::wait_for_oldest() {
+bool PlannedFront::wait_for_freed() {
   Address address = 0;
   std::vector<EventHandle> behind;
   {
@@ -123,10 +122,10 @@ DeviceCode PlannedFront::free(Address address, const StreamHandle* last) {
     if (streams.empty()) {
       arena_.free(address);
     } else {
-      held_.push_back({.address = address, .behind = {}, .unwatched = {}, .is_taken = true});
+      held_.push_back({.address = address, .behind = {}, .unwatched = std::move(streams)});
+      has_unwatched_ = true;
     }
   }
-  if (!streams.empty()) watch(address, std::move(streams));
   behind_.discount_part(bytes);
   return DeviceCode::ok;
 }
@@ -174,6 +173,12 @@ void PlannedFront::watch_unwatched() {
       }
   }
   for (auto& [address, streams] : waiting) watch(address, std::move(streams));
+}
+
+void PlannedFront::release_freed() {
+  watch_unwatched();
+  const std::lock_guard lock(lock_);
+  release_complete();
 }
 
 void PlannedFront::release_complete() {
@@ -232,6 +237,7 @@ bool PlannedFront::resume(std::span<const PlannedBlock> blocks, StreamHandle str
   thread_ = {};
   arena_.begin_step();
   arena_.reset_counts();
+  of_other_threads_ = 0;
   return true;
 }
 
@@ -240,16 +246,30 @@ bool PlannedFront::is_retired() const {
   return is_retired_;
 }
 
-bool PlannedFront::is_empty() {
-  watch_unwatched();
+bool PlannedFront::is_empty() const {
   const std::lock_guard lock(lock_);
-  release_complete();
   return arena_.counts().live_bytes == 0;
 }
 
 PlannedArenaCounts PlannedFront::counts() const {
   const std::lock_guard lock(lock_);
   return arena_.counts();
+}
+
+std::int64_t PlannedFront::requests_of_other_threads() const {
+  const std::lock_guard lock(lock_);
+  return of_other_threads_;
+}
+
+/// A child has no thread that took a block, and finds what was under way complete: such a block is free for it.
+ForkSteps PlannedFront::fork_steps() {
+  return {.before_fork = [this] { lock_.lock(); },
+          .after_fork_in_parent = [this] { lock_.unlock(); },
+          .after_fork_in_child =
+              [this] {
+                for (Held& one : held_) one.is_taken = false;
+                lock_.unlock();
+              }};
 }
 
 }  // namespace tidemark::allocator

@@ -7,14 +7,16 @@
 //
 // Order. Blocks are for work of one stream, the one that was planned for; who asks for another is not served. A block
 // that is freed serves that stream at once. One that other streams have used, or that is freed on another, is held
-// until an event of each is complete; the front looks when it is asked for something, and waits where nothing else
-// is left. Where a stream can be given no event and not be waited for now, that is tried again then.
+// until an event of each is complete. The front asks the events whenever it is asked for something. Recording them and
+// waiting for them is left to release_freed() and wait_for_freed(), which are called without locks: the device may
+// first wait for a framework's thread (device/launch_queue_device.h), which may be in any call of the front or above
+// it. What else is called here reaches no stream.
 //
 // An end. retire() stops it from serving what is planned; it is done for when is_empty(), and must live until then. As
 // long as a block of it lives it serves where the allocator is at its end, and resume() has it serve the same plan
 // again: a training loop may hold the loss of one session into the next.
 //
-// Cost: PlannedArena's, one uncontended lock and two counters. Threads: any; who owns it keeps forks out of its calls.
+// Cost: PlannedArena's, one uncontended lock and two counters. Threads: any.
 
 #include <atomic>
 #include <cstdint>
@@ -29,6 +31,7 @@
 #include "allocator/planned_arena.h"
 #include "allocator/spin_lock.h"
 #include "device/device.h"
+#include "device/fork_handlers.h"
 
 namespace tidemark::allocator {
 
@@ -51,15 +54,25 @@ class PlannedFront {
 
   /// The planned address, or for transient requests any free bytes; nothing: the allocator behind is to serve it.
   [[nodiscard]] std::optional<Address> allocate(Bytes bytes, StreamHandle stream);
-  /// Where the allocator behind is at its end: any free bytes, or nothing.
+  /// Where the allocator behind is at its end: any free bytes, or nothing; then wait_for_freed() may help.
   [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes, StreamHandle stream);
   /// Whether an address is one of the arena's, which free(), note_use() and requested_bytes() are for.
   [[nodiscard]] bool covers(Address address) const { return address - base_ < static_cast<Address>(extent_); }
-  /// invalid: no live block starts there. `last`: as CachingAllocator::free(); nullptr: its own stream.
+  /// invalid: no live block starts there. `last`: as CachingAllocator::free(); nullptr: its own stream. Where other
+  /// streams may still use the block, release_freed() is due.
   [[nodiscard]] DeviceCode free(Address address, const StreamHandle* last);
   [[nodiscard]] DeviceCode note_use(Address address, StreamHandle stream);
   /// Of a live block; 0: there is none at the address.
   [[nodiscard]] Bytes requested_bytes(Address address) const;
+
+  /// Blocks were freed that have no events yet: release_freed() is due.
+  [[nodiscard]] bool has_unwatched() const { return has_unwatched_.load(std::memory_order_relaxed); }
+  /// Events behind the blocks that were freed, where they have none; blocks whose events are complete are free again.
+  /// Where a stream can be given no event and not be waited for now, that is tried again the next time.
+  /// REQUIRES: no lock is held that a framework's thread takes.
+  void release_freed();
+  /// On the host, for the block that was freed first; false: none has events to wait for. REQUIRES: as release_freed().
+  [[nodiscard]] bool wait_for_freed();
 
   /// `thread`: whose work the step is, where it is done by the thread that calls and not on a stream; the requests of
   /// others, as those of a communication library, come at any time and are left to the allocator behind. None: it is
@@ -73,10 +86,13 @@ class PlannedFront {
   /// Serves again, with counts that begin anew; false: it has not retired, or the plan is another one.
   [[nodiscard]] bool resume(std::span<const PlannedBlock> blocks, StreamHandle stream);
   [[nodiscard]] bool is_retired() const;
-  /// Nothing is live, and nothing is waited for.
-  [[nodiscard]] bool is_empty();
+  /// Nothing is live, and nothing that was freed is held yet.
+  [[nodiscard]] bool is_empty() const;
   [[nodiscard]] PlannedArenaCounts counts() const;
+  /// Left to the allocator behind since they came from another thread than the step's; not in counts().
+  [[nodiscard]] std::int64_t requests_of_other_threads() const;
   [[nodiscard]] Bytes extent_bytes() const { return extent_; }
+  [[nodiscard]] bool is_for(StreamHandle stream) const { return stream == stream_; }
 
  private:
   /// A block that was freed while other streams may still use it.
@@ -96,13 +112,11 @@ class PlannedFront {
   /// Events behind what those streams were given so far; the host waits where there are none to be had. Streams with
   /// which neither can be done now are left in `streams`.
   [[nodiscard]] std::vector<EventHandle> record(std::vector<StreamHandle>& streams);
-  /// Records them for the block at `address`, which is held and taken, and gives it back. Not under the lock, as the
-  /// device may wait for a framework's thread.
+  /// Records them for the block at `address`, which is held and taken, and gives it back. Not under the lock.
   void watch(Address address, std::vector<StreamHandle> streams);
   void watch_unwatched();
   void release_complete();
-  /// On the host, for the block that was freed first; false: none is held. Not under the lock.
-  [[nodiscard]] bool wait_for_oldest();
+  [[nodiscard]] ForkSteps fork_steps();
 
   Device& device_;
   CachingAllocator& behind_;
@@ -118,6 +132,8 @@ class PlannedFront {
   std::vector<std::pair<Address, StreamHandle>> uses_;  ///< of live blocks, by other streams
   std::vector<Held> held_;
   std::atomic<bool> has_unwatched_{false};  ///< some of held_ may have
+  std::int64_t of_other_threads_ = 0;       ///< requests
+  const ForkHandlers at_fork_{ForkLevel::allocator, fork_steps()};
 };
 
 }  // namespace tidemark::allocator

@@ -44,7 +44,7 @@ void CachingAllocator::Impl::release_known(StreamSlot requester) {
   });
 }
 
-bool CachingAllocator::Impl::poll() {
+bool CachingAllocator::Impl::poll(CoreLock& lock) {
   const auto streams = static_cast<FreeDomain>(order.stream_count());
   for_each_shard([&](Shard& shard) {
     for (FreeDomain stream = 0; stream < streams; ++stream) {
@@ -52,7 +52,7 @@ bool CachingAllocator::Impl::poll() {
       if (latest > 0) pending.note_death({.stream = static_cast<StreamSlot>(stream), .epoch = latest});
     }
   });
-  return pending.poll();
+  return pending.poll(lock);
 }
 
 Bytes CachingAllocator::Impl::trim(Bytes keep_bytes, const BlockPool* except) {
@@ -145,7 +145,7 @@ DeviceCode CachingAllocator::Impl::find_block(Shard& mine, const BlockRequest& r
     const Bytes free = reserved_bytes() - live_sums().of[BlockSums::bytes];
     const bool borrow = free > reserved_bytes() / kFreeShareToBorrow;
     if (borrow && (block = search(mine, request, true)) != nullptr) return DeviceCode::ok;
-    if (poll() && (block = search(mine, request, borrow)) != nullptr) return DeviceCode::ok;
+    if (poll(lock) && (block = search(mine, request, borrow)) != nullptr) return DeviceCode::ok;
     if (borrow) where = &fullest(mine);
   }
   const DeviceCode code = grow(*where, mine, request, block);
@@ -244,15 +244,16 @@ DeviceCode CachingAllocator::Impl::squeeze(Shard& mine, const BlockRequest& requ
   };
   if (again()) return code;
   if (options.pending_wait == PendingWait::stream) {
-    if (poll() && again()) return code;
-    if (pending.order_behind(order.slot_of(request.stream)) && again()) return code;
+    if (poll(lock) && again()) return code;
+    if (pending.order_behind(order.slot_of(request.stream), lock) && again()) return code;
   }
   for (;;) {
-    if (poll() && again()) return code;
+    if (poll(lock) && again()) return code;
     DeviceCode waited = pending.wait_one(lock);
     if (waited == DeviceCode::not_ready) {
       if (!pending.unfinished() && pending.parked_bytes() == 0) return DeviceCode::out_of_memory;
-      waited = wait_for_device(lock);  // no event could be recorded
+      // Where nobody is about to have recorded an event, none could be.
+      waited = pending.wait_for_submission(lock) ? DeviceCode::ok : wait_for_device(lock);
     }
     if (waited != DeviceCode::ok) return waited;
     if (again()) return code;
@@ -274,9 +275,9 @@ void CachingAllocator::set_limit(Bytes bytes) {
 }
 
 Bytes CachingAllocator::trim(Bytes keep_bytes) {
-  const std::lock_guard lock(impl_->core);
+  Impl::CoreLock lock(impl_->core);
   impl_->flush_all();
-  (void)impl_->poll();
+  (void)impl_->poll(lock);
   impl_->release_known({});
   return impl_->trim(keep_bytes);
 }
@@ -288,9 +289,9 @@ Bytes CachingAllocator::empty_cache() {
 
 Bytes CachingAllocator::defragment(StreamHandle stream, Bytes bytes) {
   const StreamSlot slot = impl_->order.slot_of(stream);
-  const std::lock_guard lock(impl_->core);
+  Impl::CoreLock lock(impl_->core);
   impl_->flush_all();
-  (void)impl_->poll();
+  (void)impl_->poll(lock);
   impl_->release_known(slot);
   Bytes gathered = 0;
   impl_->for_each_shard([&](Shard& shard) {

@@ -16,7 +16,8 @@
 // here would have to go through it as well.
 //
 // Cost: the calling thread waits until the framework's thread has submitted what is queued: not for the device, which
-// goes on with it. Nothing where nothing is queued. Threads: as device.h.
+// goes on with it. Nothing where nothing is queued. Threads: as device.h; who calls holds no lock that the framework's
+// thread takes, as for a block that it frees.
 
 #include <functional>
 #include <memory>

@@ -8,6 +8,10 @@
 namespace tidemark::swap {
 namespace {
 
+/// Of all storages together: no device has addresses for more. What is placed besides, as pads and what is left of
+/// granules, does not overflow either.
+constexpr Bytes kMostBytes = Bytes{1} << 47;
+
 bool touches_in(const PieceStorage& storage, PieceSpan span) {
   return std::ranges::any_of(storage.touches, [span](const PieceTouch& touch) {
     return touch.piece >= span.first && touch.piece <= span.last;
@@ -70,9 +74,12 @@ std::vector<PieceSpan> spans_with_memory(const PieceStorage& storage, std::int32
 
 Status find_problem(const CapturedPieces& step) {
   if (step.pieces < 1) return bad_input("a step of captured graphs has one piece or more");
+  Bytes left = kMostBytes;
   for (std::size_t s = 0; s < step.storages.size(); ++s) {
     const PieceStorage& storage = step.storages[s];
     std::string problem = storage.bytes > 0 ? "" : "it must have a byte or more";
+    if (storage.bytes > left) problem = "its bytes and those of the storages before it must be 2^47 at most together";
+    if (problem.empty()) left -= storage.bytes;
     if (problem.empty()) problem = problem_of_touches(storage, step.pieces);
     if (problem.empty()) problem = problem_of_gaps(storage, step.pieces);
     if (problem.empty())

@@ -13,8 +13,7 @@ bool FollowedStep::can_be_rebuilt_again(std::int32_t storage) const {
 
 /// By what autograd saved, by the plan's recomputes, and by its residencies, whichever is first. Backward asks for what
 /// was saved in the opposite order, so that what is adopted is needed right before what was saved before it.
-std::int64_t FollowedStep::next_use(std::int32_t storage) const {
-  const std::int32_t now = *std::ranges::max_element(reached_);
+std::int64_t FollowedStep::next_use(std::int32_t storage, std::int32_t now) const {
   std::int64_t next = kNever;
   for (const OpId op : there(storage).saved)
     if (op != kNone<OpId>) next = std::min<std::int64_t>(next, program_.time_of[row(op)]);
@@ -31,15 +30,19 @@ std::int64_t FollowedStep::next_use(std::int32_t storage) const {
 }
 
 void FollowedStep::list_spillable(std::vector<Spillable>& out) const {
-  for (std::size_t n = 0; n < storages_.size(); ++n) {
-    const Stored& one = storages_[n];
-    if (one.block.handle == nullptr || one.block.bytes == 0 || one.pins > 0) continue;
-    const auto storage = static_cast<std::int32_t>(n);
-    if (one.beneath >= 0 || find(one.block.handle) != storage) continue;  // the block would stay for the other
+  const std::int32_t now = *std::ranges::max_element(reached_);
+  std::vector<std::int32_t> latest;  // of each block that is there; those that were adopted and are gone may be many
+  latest.reserve(storage_of_.size());
+  for (const auto& [handle, storage] : storage_of_) latest.push_back(storage);
+  std::ranges::sort(latest);
+  for (const std::int32_t storage : latest) {
+    const Stored& one = there(storage);
+    if (one.block.bytes == 0 || one.pins > 0) continue;
+    if (one.beneath >= 0) continue;  // the block would stay for the other
     if (!one.host && copies_ == nullptr && !can_be_rebuilt_again(storage)) continue;
     out.push_back({.storage = storage,
-                   .next_use = next_use(storage),
-                   .rank = is_adopted(storage) ? -static_cast<std::int64_t>(n) : one.block.bytes,
+                   .next_use = next_use(storage, now),
+                   .rank = is_adopted(storage) ? -std::int64_t{storage} : one.block.bytes,
                    .bytes = one.block.bytes,
                    .handle = one.block.handle});
   }

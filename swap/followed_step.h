@@ -141,6 +141,7 @@ class FollowedStep {
     void* handle = nullptr;
   };
   static constexpr std::int64_t kNever = INT64_MAX;
+  /// Ascending by number. O(blocks that are there), whatever was adopted before.
   void list_spillable(std::vector<Spillable>& out) const;
   /// The storage gives its device memory up: what it holds is in host memory, or can be recomputed. false: there is
   /// neither, and it is where it was.
@@ -192,7 +193,8 @@ class FollowedStep {
   [[nodiscard]] bool can_be_rebuilt(std::int32_t storage) const;
   /// The same, by what its framework has recorded: not behind the last planned time.
   [[nodiscard]] bool can_be_rebuilt_again(std::int32_t storage) const;
-  [[nodiscard]] std::int64_t next_use(std::int32_t storage) const;
+  /// `now`: the latest time that any part has reached.
+  [[nodiscard]] std::int64_t next_use(std::int32_t storage, std::int32_t now) const;
   /// Whether something that may be asked for, and is not there, is recomputed from the storage, or a part has yet to
   /// come to a recompute that reads it. As planned that is so for none behind its last residency.
   [[nodiscard]] bool is_owed(std::int32_t storage) const;

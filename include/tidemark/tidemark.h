@@ -776,6 +776,8 @@ typedef struct tidemark_session_report {
   int64_t spilled_bytes;
   int64_t dropped; /* the same without a copy: there is one, or they are recomputed */
   int64_t dropped_bytes;
+  int64_t
+      requests_other_threads; /* calling thread: of others than the step's, left to the allocator; none of the above */
 } tidemark_session_report;
 TIDEMARK_API tidemark_status tidemark_session_get_report(const tidemark_session* session,
                                                          tidemark_session_report* report,

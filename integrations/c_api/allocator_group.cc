@@ -174,23 +174,46 @@ DeviceCode AllocatorGroup::allocate_for(StreamHandle stream, const Allocate& all
   return code;
 }
 
+AllocatorGroup::Fronts AllocatorGroup::copy_of_fronts() const {
+  if (front_count_ == 0) return {};
+  const std::shared_lock lock(mutex_);
+  return fronts_;
+}
+
 /// From the latest on: the one that serves, and those whose blocks are not all free yet.
 template <class Take>
 std::optional<Address> AllocatorGroup::with_fronts(const Take& take) const {
-  const std::shared_lock lock(mutex_);
+  std::shared_lock lock(mutex_);
+  if (std::ranges::any_of(fronts_, [](const auto& front) { return front->has_unwatched(); })) {
+    lock.unlock();
+    for (const auto& front : copy_of_fronts()) front->release_freed();
+    lock.lock();
+  }
   for (const auto& front : fronts_ | std::views::reverse)
     if (const std::optional<Address> address = take(*front)) return address;
   return std::nullopt;
 }
 
+std::optional<Address> AllocatorGroup::allocate_guest(Bytes bytes, StreamHandle stream) const {
+  for (;;) {
+    const auto guest = with_fronts([&](auto& front) { return front.allocate_anywhere(bytes, stream); });
+    if (guest) return guest;
+    const Fronts fronts = copy_of_fronts();
+    const bool has_waited = std::ranges::any_of(fronts | std::views::reverse, [&](const auto& front) {
+      return front->is_for(stream) && front->wait_for_freed();
+    });
+    if (!has_waited) return std::nullopt;
+  }
+}
+
 template <class Call>
 auto AllocatorGroup::on_front(Address address, const Call& call) const
-    -> std::optional<std::invoke_result_t<Call, allocator::PlannedFront&>> {
+    -> std::optional<std::invoke_result_t<Call, const std::shared_ptr<allocator::PlannedFront>&>> {
   if (front_count_ == 0) return std::nullopt;
   const std::shared_lock lock(mutex_);
   const auto found = std::ranges::find_if(fronts_, [&](const auto& front) { return front->covers(address); });
   if (found == fronts_.end()) return std::nullopt;
-  return call(**found);
+  return call(*found);
 }
 
 DeviceCode AllocatorGroup::begin_planned(std::span<const allocator::PlannedBlock> blocks, StreamHandle stream,
@@ -247,7 +270,9 @@ void AllocatorGroup::end_planned(allocator::PlannedFront& front) {
 
 Bytes AllocatorGroup::drop_ended_fronts() {
   if (front_count_ == 0) return 0;
-  Fronts gone;
+  for (const auto& front : copy_of_fronts())
+    if (front->is_retired()) front->release_freed();
+  Fronts gone;  // goes without the lock, as does the copy above
   Bytes bytes = 0;
   const std::unique_lock lock(mutex_);
   std::erase_if(fronts_, [&](const auto& front) {
@@ -276,7 +301,7 @@ DeviceCode AllocatorGroup::allocate_unnoted(Bytes bytes, StreamHandle stream, Ad
   }
   const DeviceCode code = allocate_for(stream, from_one);
   if (code != DeviceCode::out_of_memory) return code;
-  const auto guest = with_fronts([&](auto& front) { return front.allocate_anywhere(bytes, stream); });
+  const auto guest = allocate_guest(bytes, stream);
   if (!guest) return tell(code, bytes);
   address = *guest;
   return DeviceCode::ok;
@@ -332,13 +357,16 @@ DeviceCode AllocatorGroup::free(Address address, const StreamHandle* stream) {
 }
 
 DeviceCode AllocatorGroup::free_unnoted(Address address, const StreamHandle* stream) {
-  bool is_over = false;
-  const auto planned = on_front(address, [&](allocator::PlannedFront& front) {
-    const DeviceCode code = front.free(address, stream);
-    is_over = front.is_retired() && front.is_empty();
+  std::shared_ptr<allocator::PlannedFront> due;
+  const auto planned = on_front(address, [&](const std::shared_ptr<allocator::PlannedFront>& front) {
+    const DeviceCode code = front->free(address, stream);
+    if (front->has_unwatched() || front->is_retired()) due = front;
     return code;
   });
-  if (is_over) drop_ended_fronts();
+  if (due != nullptr) {
+    due->release_freed();
+    if (due->is_retired() && due->is_empty()) drop_ended_fronts();
+  }
   if (planned) return *planned;
   return on_owner(address, [&](allocator::CachingAllocator& owner) {
     return stream == nullptr ? owner.free(address) : owner.free(address, *stream);
@@ -346,13 +374,13 @@ DeviceCode AllocatorGroup::free_unnoted(Address address, const StreamHandle* str
 }
 
 DeviceCode AllocatorGroup::note_use(Address address, StreamHandle stream) {
-  if (const auto planned = on_front(address, [&](auto& front) { return front.note_use(address, stream); }))
+  if (const auto planned = on_front(address, [&](const auto& front) { return front->note_use(address, stream); }))
     return *planned;
   return on_owner(address, [&](allocator::CachingAllocator& owner) { return owner.note_use(address, stream); });
 }
 
 Bytes AllocatorGroup::block_bytes(Address address) const {
-  if (const auto planned = on_front(address, [&](auto& front) { return front.requested_bytes(address); }))
+  if (const auto planned = on_front(address, [&](const auto& front) { return front->requested_bytes(address); }))
     return *planned > 0 ? main_.rounded_bytes(*planned) : 0;
   const std::shared_ptr<Pool> pool = find_owner(address);
   return pool == nullptr ? main_.block_bytes(address) : pool->allocator.block_bytes(address);

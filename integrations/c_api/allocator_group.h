@@ -11,6 +11,11 @@
 // In front of it may be planned arenas (allocator/planned_front.h): the last one begun serves what comes as planned,
 // and any of them serves its stream where memory runs out. One that has ended stays until its last block is free.
 //
+// Locks. `mutex_` comes before the allocators' and the arenas' own, and is held, shared, while an arena serves or takes
+// back: so it is not dropped meanwhile. Nothing that may wait for a framework's thread is done under it, since that
+// thread may want it: what arenas record and wait for is done on copies of their pointers (PlannedFront::release_freed,
+// wait_for_freed), and so are the allocators' own calls.
+//
 // Cost without pools and arenas: two loads on top of the allocator's own; with pools, a free looks its block up first;
 // with arenas, every call takes a lock that it shares.
 // Threads: any.
@@ -149,13 +154,17 @@ class AllocatorGroup {
   template <class Allocate>
   DeviceCode with_relief(const allocator::CachingAllocator& of, const Allocate& allocate);
   void drop_released();
+  [[nodiscard]] Fronts copy_of_fronts() const;
   /// The first address that `take`(PlannedFront&) gives.
   template <class Take>
   [[nodiscard]] std::optional<Address> with_fronts(const Take& take) const;
-  /// What `call`(PlannedFront&) answers of the arena that the address is in; nothing: it is in none.
+  /// A guest's address, waited for where blocks that other streams use are in its way.
+  [[nodiscard]] std::optional<Address> allocate_guest(Bytes bytes, StreamHandle stream) const;
+  /// What `call`(const std::shared_ptr<PlannedFront>&) answers of the arena that the address is in; nothing: it is in
+  /// none.
   template <class Call>
   [[nodiscard]] auto on_front(Address address, const Call& call) const
-      -> std::optional<std::invoke_result_t<Call, allocator::PlannedFront&>>;
+      -> std::optional<std::invoke_result_t<Call, const std::shared_ptr<allocator::PlannedFront>&>>;
   /// Arenas that have ended and are empty; their bytes, which the allocator holds idle from then on.
   Bytes drop_ended_fronts();
   /// One that has ended and is not empty yet, which serves the same plan again; nullptr: there is none.

@@ -45,6 +45,9 @@ class ServedRequests {
   [[nodiscard]] allocator::PlannedArenaCounts counts() const {
     return front_ == nullptr ? allocator::PlannedArenaCounts{} : group_->planned_counts(*front_);
   }
+  [[nodiscard]] std::int64_t requests_of_other_threads() const {
+    return front_ == nullptr ? 0 : front_->requests_of_other_threads();
+  }
 
  private:
   AllocatorGroup* group_ = nullptr;

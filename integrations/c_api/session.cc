@@ -295,7 +295,8 @@ tidemark_session_report to_c(const swap::SessionReport& r, const ServedRequests&
           .spilled = r.counts.spilled,
           .spilled_bytes = r.counts.spilled_bytes,
           .dropped = r.counts.dropped,
-          .dropped_bytes = r.counts.dropped_bytes};
+          .dropped_bytes = r.counts.dropped_bytes,
+          .requests_other_threads = served.requests_of_other_threads()};
 }
 
 }  // namespace

@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <random>
 #include <vector>
+
+#include "allocator/size_matching.h"
 
 namespace tidemark::allocator {
 namespace {
@@ -566,6 +569,108 @@ TEST(PlannedArenaProperty, OneOddRequestCostsAtMostAFewPlannedOffsets) {
       EXPECT_GE(arena.counts().served, 270) << "kind " << kind << " at " << odd;
     }
   }
+}
+
+/// The most of these requests that can each be a planned one of its own, from scratch: in ascending order, each is the
+/// covering one that ends lowest, which leaves the following no fewer.
+std::size_t most_planned(std::vector<Bytes> requests, std::vector<SizeRange> planned) {
+  std::ranges::sort(requests);
+  std::ranges::sort(planned, {}, &SizeRange::most);
+  std::size_t count = 0;
+  for (const Bytes bytes : requests) {
+    const auto found =
+        std::ranges::find_if(planned, [&](const SizeRange& one) { return one.least <= bytes && bytes <= one.most; });
+    if (found == planned.end()) continue;
+    planned.erase(found);
+    ++count;
+  }
+  return count;
+}
+
+TEST(SizeMatchingProperty, AccountsForAsManyRequestsAsCanBe) {
+  std::mt19937_64 random(11);
+  std::int64_t refused = 0, counted = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    const Bytes most = 1 + static_cast<Bytes>(random() % 30);
+    std::vector<SizeRange> planned(random() % 12);
+    for (SizeRange& one : planned) {
+      one.least = 1 + static_cast<Bytes>(random() % static_cast<std::uint64_t>(most));
+      one.most = random() % 3 == 0 ? one.least : one.least + static_cast<Bytes>(random() % 10);
+    }
+    SizeMatching matching(planned);
+    std::vector<Bytes> seen;
+    for (int request = 0; request < 20; ++request) {
+      const Bytes bytes = 1 + static_cast<Bytes>(random() % static_cast<std::uint64_t>(most + 8));
+      const std::size_t before = most_planned(seen, planned);
+      seen.push_back(bytes);
+      const bool counts = most_planned(seen, planned) > before;
+      ASSERT_EQ(matching.takes(bytes), counts) << "round " << round << ", request " << request;
+      matching.add(bytes);
+      (counts ? counted : refused) += 1;
+      if (random() % 30 == 0) {
+        matching.clear();
+        seen.clear();
+      }
+    }
+  }
+  EXPECT_GT(refused, 5'000);
+  EXPECT_GT(counted, 5'000);
+}
+
+TEST(PlannedArenaProperty, ARoutedBlockIsToldFromUnorderedOnesByAllThatHaveCome) {
+  std::mt19937_64 random(12);
+  std::int64_t unordered = 0, routed = 0;
+  for (int round = 0; round < 2'000; ++round) {
+    std::vector<PlannedBlock> blocks = {{.bytes = 2'000, .offset = 0}};
+    std::vector<SizeRange> planned(1 + random() % 16);
+    for (SizeRange& one : planned) {
+      one.least = 1 + static_cast<Bytes>(random() % 40);
+      one.most = one.least + static_cast<Bytes>(random() % 10);
+      blocks.push_back({.bytes = one.most, .offset = 0, .least_bytes = one.least, .unordered = true});
+    }
+    const Bytes least = 1 + static_cast<Bytes>(random() % 20);
+    blocks.push_back({.bytes = 3'000, .offset = 2'048, .least_bytes = least});
+    PlannedArena arena(blocks, kOptions);
+    for (int step = 0; step < 2; ++step) {
+      arena.begin_step();
+      const std::optional<Address> fixed = arena.allocate(2'000);
+      ASSERT_TRUE(fixed);
+      std::vector<Bytes> seen;
+      for (bool is_routed = false; !is_routed;) {
+        const Bytes bytes = random() % 8 == 0 ? 2'500 : 1 + static_cast<Bytes>(random() % 50);
+        const std::size_t before = most_planned(seen, planned);
+        seen.push_back(bytes);
+        is_routed = bytes >= least && most_planned(seen, planned) == before;
+        const std::int64_t served = arena.counts().served;
+        const std::optional<Address> address = arena.allocate(bytes);
+        ASSERT_TRUE(address);
+        ASSERT_EQ(arena.counts().served, served + (is_routed ? 1 : 0)) << "round " << round << ", " << bytes;
+        ASSERT_TRUE(arena.free(*address));
+        (is_routed ? routed : unordered) += 1;
+      }
+      ASSERT_TRUE(arena.free(*fixed));
+    }
+  }
+  EXPECT_EQ(routed, 4'000);
+  EXPECT_GT(unordered, 4'000);
+}
+
+TEST(PlannedArenaCost, UnorderedBlocksBeforeARoutedOneCostNoMoreTogetherThanApart) {
+  constexpr int kBlocks = 4'000;
+  const auto bytes_of = [](int block) { return Bytes{8} + 8 * (block % 60); };
+  std::vector<PlannedBlock> blocks;
+  for (int i = 0; i < kBlocks; ++i) blocks.push_back({.bytes = bytes_of(i), .offset = 0, .unordered = true});
+  blocks.push_back({.bytes = 1'000'000, .offset = 0, .least_bytes = 1});
+  PlannedArena arena(blocks, kOptions);
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < kBlocks; ++i) {
+    const std::optional<Address> address = arena.allocate(bytes_of(i));
+    ASSERT_TRUE(address);
+    ASSERT_TRUE(arena.free(*address));
+  }
+  // Milliseconds, also where sanitized; half a minute where each request goes through all that came before it.
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  EXPECT_EQ(arena.counts().unordered, kBlocks);
 }
 
 }  // namespace

@@ -52,7 +52,10 @@ class PlannedFrontTest : public testing::Test {
     const Touch touch{.address = address, .bytes = kMiB, .kind = AccessKind::write};
     ASSERT_EQ(device_->launch(streams_[stream], {.estimate_ns = 1'000'000, .touches = {&touch, 1}}), DeviceCode::ok);
   }
-  void give_back(Address address) { EXPECT_EQ(front_->free(address, nullptr), DeviceCode::ok); }
+  void give_back(Address address) {
+    EXPECT_EQ(front_->free(address, nullptr), DeviceCode::ok);
+    front_->release_freed();
+  }
   AllocatorStatistics statistics() const { return allocator_->statistics(); }
 
   std::unique_ptr<SimDevice> device_ = make_sim_device({.capacity_bytes = 64 * kMiB});
@@ -114,6 +117,7 @@ TEST_F(PlannedFrontTest, ServesTheThreadWhoseWorkTheStepIs) {
   EXPECT_FALSE(asked_by_another());
   EXPECT_EQ(take(kMiB), a + static_cast<Address>(kMiB));
   EXPECT_EQ(front_->counts().unplanned, 0);  // none of the step's requests was taken for another
+  EXPECT_EQ(front_->requests_of_other_threads(), 3);
   std::thread([&] { give_back(a); }).join();
   front_->begin_step();  // work of a stream, whoever asks
   give_back(a + static_cast<Address>(kMiB));
@@ -134,6 +138,7 @@ TEST_F(PlannedFrontTest, ServesTheSamePlanAgain) {
   EXPECT_FALSE(front_->resume(kThree, streams_[1]));
   ASSERT_TRUE(front_->resume(kThree, streams_[0]));
   EXPECT_EQ(front_->counts().served, 0);
+  EXPECT_EQ(front_->requests_of_other_threads(), 0);
   EXPECT_EQ(front_->counts().live_bytes, kMiB);
   EXPECT_EQ(take(kMiB), a);
   EXPECT_FALSE(front_->allocate(kMiB, streams_[0])) << "held since before";
@@ -152,6 +157,10 @@ TEST_F(PlannedFrontTest, WaitsForOtherStreamsThatUseABlock) {
   EXPECT_EQ(front_->free(a, nullptr), DeviceCode::invalid);
   use(b, 1);
   EXPECT_EQ(front_->free(b, &streams_[1]), DeviceCode::ok);
+  EXPECT_TRUE(front_->has_unwatched());
+  front_->release_freed();
+  EXPECT_FALSE(front_->has_unwatched());
+  EXPECT_FALSE(front_->is_empty()) << "the other stream has not come by";
   ASSERT_EQ(device_->synchronize_device(), DeviceCode::ok);
   front_->begin_step();
   use(take(kMiB), 0);
@@ -185,14 +194,17 @@ TEST_F(PlannedFrontTest, HoldsWhatOtherStreamsUseUntilTheyCanBeAskedForAnEvent) 
   give_back(a);
   use(take(kMiB), 0);
   EXPECT_FALSE(front_->allocate(kMiB, streams_[0])) << "the third block is the first one's place";
-  EXPECT_FALSE(front_->allocate_anywhere(2 * kMiB, streams_[0])) << "nobody waits for what has no event";
+  EXPECT_FALSE(front_->wait_for_freed()) << "nobody waits for what has no event";
+  EXPECT_TRUE(front_->has_unwatched());
+  front_->release_freed();
   EXPECT_FALSE(front_->is_empty());
   device.later = false;
   const int asked = device.asked;
-  const std::optional<Address> guest =
-      front_->allocate_anywhere(kMiB, streams_[0]);  // now with an event, and waited for
-  ASSERT_TRUE(guest);
+  front_->release_freed();
   EXPECT_EQ(device.asked, asked + 1);
+  EXPECT_TRUE(front_->wait_for_freed());
+  const std::optional<Address> guest = front_->allocate_anywhere(kMiB, streams_[0]);
+  ASSERT_TRUE(guest);
   use(*guest, 0);
   give_back(*guest);
   give_back(a + kMiB);
@@ -216,16 +228,21 @@ TEST_F(PlannedFrontTest, TakesGuestsWhereNothingElseIsLeft) {
   give_back(take(kMiB));
 }
 
-TEST_F(PlannedFrontTest, WaitsForOtherStreamsBeforeAGuestIsRefused) {
+TEST_F(PlannedFrontTest, GuestsHaveTheBytesOfWhatWasWaitedFor) {
   open(kThree);
   const Address a = take(kMiB), b = take(kMiB);
   use(a, 1);
   ASSERT_EQ(front_->note_use(a, streams_[1]), DeviceCode::ok);
   give_back(a);
-  EXPECT_FALSE(front_->allocate_anywhere(2 * kMiB, streams_[0]));  // and has waited for `a` meanwhile
+  EXPECT_FALSE(front_->allocate_anywhere(2 * kMiB, streams_[0]));
+  EXPECT_TRUE(front_->wait_for_freed());
+  EXPECT_FALSE(front_->wait_for_freed());
+  EXPECT_FALSE(front_->allocate_anywhere(2 * kMiB, streams_[0]));
   use(b, 1);
   ASSERT_EQ(front_->note_use(b, streams_[1]), DeviceCode::ok);
   give_back(b);
+  EXPECT_FALSE(front_->allocate_anywhere(2 * kMiB, streams_[0]));
+  EXPECT_TRUE(front_->wait_for_freed());
   const std::optional<Address> guest = front_->allocate_anywhere(2 * kMiB, streams_[0]);
   ASSERT_TRUE(guest);
   use(*guest, 0);

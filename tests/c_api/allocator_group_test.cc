@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "device/launch_queue_device.h"
 #include "device/sim_device.h"
+#include "tests/support/framework_queue.h"
 #include "tests/support/stand_ins.h"
 
 namespace tidemark::c_api {
@@ -430,6 +432,112 @@ TEST(AllocatorGroupOnCudaStandIn, ACaptureSurvivesWhatTheAllocatorDoes) {
   EXPECT_EQ(controls.get("violations"), 0);
   EXPECT_EQ(controls.get("device_bytes"), 0);
   controls.reset();
+}
+
+/// Whoever waits for an event waits for what the framework has yet to submit, as for the other end of a message.
+class EventsBehindAQueue final : public ForwardingDevice {
+ public:
+  EventsBehindAQueue(std::unique_ptr<Device> device, FrameworkQueue& queue)
+      : ForwardingDevice(*device), device_(std::move(device)), queue_(queue) {}
+  DeviceCode synchronize_event(EventHandle event, std::int64_t timeout_ns) override {
+    std::string why;
+    const DeviceCode code = queue_.submit(why);
+    return code == DeviceCode::ok ? ForwardingDevice::synchronize_event(event, timeout_ns) : code;
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+  FrameworkQueue& queue_;
+};
+
+/// Whenever the framework's thread is waited for it allocates and frees, while the group is logged: every call of it
+/// takes the group's lock alone.
+class AllocatorGroupBelowALaunchQueue : public testing::Test {
+ protected:
+  AllocatorGroupBelowALaunchQueue() {
+    std::unique_ptr<Device> sim = make_sim_device({.capacity_bytes = 64 * kMiB});
+    for (StreamHandle& stream : streams_)  // the framework's: not created through the launch queue
+      EXPECT_EQ(sim->create_stream(StreamRole::compute, stream), DeviceCode::ok);
+    device_ = make_launch_queue_device(std::make_unique<EventsBehindAQueue>(std::move(sim), queue_),
+                                       [this](std::string& why) { return queue_.submit(why); });
+    group_ = std::make_unique<AllocatorGroup>(device_, allocator::AllocatorOptions{.limit_bytes = 16 * kMiB});
+    EXPECT_EQ(group_->begin_planned(kTwo, streams_[0], front_), DeviceCode::ok);
+    group_->begin_log();
+    queue_.before_submit = [this] {
+      queue_.call([this] {
+        Address address = 0;
+        const DeviceCode code = group_->allocate(512, streams_[1], address, 0);
+        EXPECT_TRUE(code == DeviceCode::ok || is_recoverable(code));
+        if (code == DeviceCode::ok) give_back(address);
+      });
+    };
+  }
+  ~AllocatorGroupBelowALaunchQueue() override {
+    queue_.before_submit = nullptr;
+    EXPECT_GT(queue_.waits(), 0);
+    EXPECT_EQ(queue_.stuck(), 0) << "the device waited for the framework's thread, which waited for the group";
+    if (front_ != nullptr) group_->end_planned(*front_);
+    front_.reset();
+    group_.reset();
+  }
+  Address take_shared() {
+    Address address = 0;
+    EXPECT_EQ(group_->allocate(kMiB, streams_[0], address, 0), DeviceCode::ok);
+    EXPECT_TRUE(front_->covers(address));
+    EXPECT_EQ(group_->note_use(address, streams_[1]), DeviceCode::ok);
+    return address;
+  }
+  void give_back(Address address) { EXPECT_EQ(group_->free(address), DeviceCode::ok); }
+  /// It may not wait for itself, so that the block is left without an event.
+  void give_back_in_the_frameworks_thread(Address address) {
+    std::atomic<bool> is_done{false};
+    queue_.call([&] {
+      give_back(address);
+      is_done = true;
+    });
+    while (!is_done) std::this_thread::yield();
+    EXPECT_TRUE(front_->has_unwatched());
+  }
+
+  static inline const std::vector<allocator::PlannedBlock> kTwo = {{.bytes = kMiB, .offset = 0},
+                                                                   {.bytes = kMiB, .offset = kMiB}};
+  FrameworkQueue queue_;
+  std::shared_ptr<Device> device_;
+  StreamHandle streams_[2] = {};
+  std::unique_ptr<AllocatorGroup> group_;
+  std::shared_ptr<allocator::PlannedFront> front_;
+};
+
+TEST_F(AllocatorGroupBelowALaunchQueue, AFreeRecordsWithoutTheGroupsLock) {
+  give_back(take_shared());
+}
+
+TEST_F(AllocatorGroupBelowALaunchQueue, AnAllocationRecordsWithoutTheGroupsLock) {
+  give_back_in_the_frameworks_thread(take_shared());
+  give_back(take_shared());
+  EXPECT_FALSE(front_->has_unwatched());
+}
+
+TEST_F(AllocatorGroupBelowALaunchQueue, AnArenaThatEndsRecordsWithoutTheGroupsLock) {
+  give_back_in_the_frameworks_thread(take_shared());
+  group_->end_planned(*front_);
+  front_.reset();
+  ASSERT_EQ(group_->begin_planned(kTwo, streams_[0], front_), DeviceCode::ok);
+  give_back(take_shared());
+}
+
+TEST_F(AllocatorGroupBelowALaunchQueue, AGuestIsWaitedForWithoutTheGroupsLock) {
+  Address rest = 0;
+  EXPECT_EQ(group_->allocate(12 * kMiB, streams_[0], rest, 0), DeviceCode::ok);
+  EXPECT_FALSE(front_->covers(rest));
+  const Address a = take_shared();
+  EXPECT_EQ(device_->launch(streams_[1], {.estimate_ns = 1'000'000}), DeviceCode::ok);
+  give_back(a);
+  Address guest = 0;
+  EXPECT_EQ(group_->allocate(2 * kMiB, streams_[0], guest, 0), DeviceCode::ok);
+  EXPECT_TRUE(front_->covers(guest));
+  give_back(guest);
+  give_back(rest);
 }
 
 }  // namespace

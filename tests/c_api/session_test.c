@@ -11,6 +11,7 @@
 #define _DEFAULT_SOURCE
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -603,6 +604,16 @@ static void test_slow_copies(struct Framework* f, const tidemark_plan* plan) {
   tidemark_session_close(session);
 }
 
+/* As a communication library beside the step. */
+static void* ask_beside(void* user) {
+  struct Framework* const f = user;
+  const tidemark_stream stream = f->stream == TIDEMARK_CALLING_THREAD ? 0 : f->stream;
+  tidemark_address address = 0;
+  CHECK_OK(tidemark_allocator_allocate(f->allocator, 4096, stream, 0, &address, error));
+  CHECK_OK(tidemark_allocator_release(f->allocator, address, error));
+  return NULL;
+}
+
 /* What the step asks for stands where the plan has it, in every step; a step that departs is served all the same. */
 static void test_planned_requests(struct Framework* f, const tidemark_plan* plan) {
   tidemark_session_options options = options_of(f);
@@ -610,6 +621,7 @@ static void test_planned_requests(struct Framework* f, const tidemark_plan* plan
   tidemark_session* session = NULL;
   tidemark_session_report report;
   struct Pass evaluated;
+  pthread_t beside;
   int op, times, i;
   for (op = 0; op < step.op_count; ++op)
     requests[op] = (tidemark_request){.op = op, .storage = step.ops[op].writes, .bytes = bytes_of(step.ops[op].writes)};
@@ -622,14 +634,16 @@ static void test_planned_requests(struct Framework* f, const tidemark_plan* plan
     report = report_of(session);
     CHECK(report.planned_bytes > 0 && report.requests_planned >= 3 * step.op_count);
     CHECK(report.requests_unplanned == 0 && report.requests_blocked == 0 && report.departures == 0);
-    CHECK(report.copy_streams == 2);
+    CHECK(report.copy_streams == 2 && report.requests_other_threads == 0);
     begin_pass(f, session, &evaluated);
+    CHECK(pthread_create(&beside, NULL, ask_beside, f) == 0 && pthread_join(beside, NULL) == 0);
     issue_phase(f, session, &evaluated, 1);
     end_pass(f, session, &evaluated);
     play(f, session);
     report = report_of(session);
     play(f, session);
     CHECK(report_of(session).requests_unplanned == report.requests_unplanned);
+    CHECK(report.requests_other_threads == (f->stream == TIDEMARK_CALLING_THREAD ? 1 : 0));
     tidemark_session_close(session);
   }
 }

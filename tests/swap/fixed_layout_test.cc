@@ -178,6 +178,13 @@ TEST(FixedLayout, BadStepsAreRefusedInWords) {
             "storage 0: it is away at an end of the step; its content then is in host memory between steps");
   EXPECT_EQ(message({.between = BetweenSteps::in_host, .touches = {reads(0)}, .away = {span(1, 2)}}),
             "storage 0: nothing touches it in pieces 3 to 5, for which it is brought back; make it one gap");
+  const PieceStorage quarter{.bytes = Bytes{1} << 62, .touches = {writes(0), reads(1)}};  // two overflow
+  EXPECT_EQ(message(quarter), "storage 0: its bytes and those of the storages before it must be 2^47 at most together");
+  PieceStorage half{.bytes = Bytes{1} << 46, .touches = {writes(0), reads(1)}}, byte = half;
+  byte.bytes = 1;
+  EXPECT_TRUE(find_problem({.pieces = 2, .storages = {half, half}}));
+  EXPECT_EQ(find_problem({.pieces = 2, .storages = {half, half, byte}}).error().message,
+            "storage 2: its bytes and those of the storages before it must be 2^47 at most together");
   EXPECT_EQ(lay_out_fixed({}, kUnits).error().message, "a step of captured graphs has one piece or more");
 }
 

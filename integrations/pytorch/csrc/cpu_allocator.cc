@@ -176,8 +176,10 @@ __attribute__((visibility("default"))) tidemark_allocator* tidemark_torch_instal
       tidemark_allocator_options options{};
       options.struct_size = sizeof(options);
       options.owner_name = &write_owner_name;
-      // Models on a CPU have budgets of a few granules, and forward and backward run on threads of their own, one after
-      // the other: what one has left over would serve the other only in pieces, and small blocks would lie all over.
+      // Models on a CPU have budgets of a few granules. The thread that calls runs forward and backward; others, as of
+      // a communication library, ask for a little beside it, and not of the planned arena (PlannedFront::begin_step).
+      // With a space for each thread, what one has left over would serve the others only in pieces, and small blocks
+      // would lie all over.
       options.threads = 1;
       options.kept_bytes = 1;
       if (left != INT64_MAX) options.address_space_bytes = kAddressesPerByte * capacity_bytes;

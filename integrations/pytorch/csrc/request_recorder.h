@@ -1,7 +1,9 @@
 // What kernels ask the allocator for, noted while a step runs whose capture did not measure it.
 //
-// The allocator does not say which thread asks, so kernels of two threads at once leave nothing to learn from: the
-// second is only called. What runs besides, as a loader of data, is neither kept out nor seen whole.
+// Of what is asked for the allocator's log has the requests of the thread that ends it; of releases it has those of all
+// threads. The log is one for all threads, and ends with each kernel, so kernels of two threads at once leave nothing
+// to learn from: the second is only called. What runs besides, as a loader of data, is kept out but for what it
+// releases.
 //
 // Thread rule: any thread; no lock is held while a kernel runs, as kernels may wait for each other.
 

@@ -76,6 +76,7 @@ py::dict report_of(const SessionSteps& steps) {
   out["spilled_bytes"] = r.spilled_bytes;
   out["dropped"] = r.dropped;
   out["dropped_bytes"] = r.dropped_bytes;
+  out["requests_other_threads"] = r.requests_other_threads;
   return out;
 }
 

@@ -143,7 +143,9 @@ class Report:
             lines += [self._copies_line(), *self._shortfall_lines()]
         if self.copies.get("planned_bytes"):
             planned, elsewhere = self.copies["requests_planned"], self.copies["requests_unplanned"]
-            lines.append(f"requests    {planned} served where planned, {elsewhere} elsewhere")
+            others = self.copies.get("requests_other_threads", 0)
+            beside = f", {others} of other threads left to the allocator" if others else ""
+            lines.append(f"requests    {planned} served where planned, {elsewhere} elsewhere{beside}")
         return "\n".join(lines)
 
 
