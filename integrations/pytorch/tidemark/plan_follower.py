@@ -77,7 +77,7 @@ class PlanFollower:
         undo.enter_context(self.frames)
         undo.enter_context(CompiledCode(self.model, self.frames, self.plan.graph.compiled))
         if not self.plan.keeps_all or self._tries:  # what is planned again may save less
-            self._hooks.push(self.engine)
+            self._hooks.push(self.engine, self.plan.graph)
         undo.callback(self._hooks.pop)
         self.engine.push()
         undo.callback(self.engine.pop)
@@ -151,7 +151,7 @@ class PlanFollower:
         live.close()
         self.engine.push()
         if not self.plan.keeps_all or self._tries:
-            self._hooks.push(self.engine)
+            self._hooks.push(self.engine, self.plan.graph)
         self.loads.count_anew(self._copies)
         like = self.plan.graph
         graph = None if live.has_made_state() else live.graph(like.name, like.device, like.micro_batches)
@@ -210,7 +210,7 @@ class PlanFollower:
         if not self._hooks.are_pushed and not plan.keeps_all:
             if not self._hooks.are_on_top():
                 return False  # others would be taken off in the place of the session's
-            self._hooks.push(self.engine)
+            self._hooks.push(self.engine, plan.graph)
         try:
             steps = self._make_steps(plan)
         except TidemarkError as error:

@@ -8,6 +8,7 @@ Thread rule: runs in the thread that captures, and in those of backward.
 """
 
 import contextlib
+import functools
 
 from torch import Tensor
 
@@ -33,7 +34,7 @@ class StepRecorder(TorchDispatchMode):
         self.node_ends = NodeEnds()
         self.changed_views = ChangedViews()
         self.is_paused = False
-        hooks = WrapperHooks(self._pack, self._unpack)
+        hooks = WrapperHooks(self._pack, self._unpack, functools.partial(self._pack, is_part=True))
         self.pack, self.unpack = hooks.pack, hooks.unpack  # of what autograd saves
 
     @contextlib.contextmanager
@@ -50,7 +51,7 @@ class StepRecorder(TorchDispatchMode):
         args, kwargs = self.taken(args), self.taken(kwargs or {})
         if kernels.is_read(func):
             return self.number(func, args)
-        if self.is_paused or is_compiling() or kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
+        if self.is_paused or is_compiling() or kernels.makes_nothing(func) or self.is_without_memory(args, kwargs):
             return func(*args, **kwargs)
         return self._record(func, args, kwargs)
 
@@ -156,14 +157,14 @@ class StepRecorder(TorchDispatchMode):
 
     # What autograd saves
 
-    def _pack(self, tensor):
+    def _pack(self, tensor, is_part=False):
         """Keeps nothing of the tensor but its geometry, and what content_of() does."""
         with self.paused():
             tensor = self.taken(tensor)
             is_leaf = tensor.is_leaf and tensor.requires_grad
             part = parts_of(tensor)[0]  # of a leaf; others come part by part
             bytes_ = part.untyped_storage().nbytes()
-            save = SeenSave(self.frames.next_save(), self.log.id_of(part), bytes_, len(self.log.calls), is_leaf)
+            save = SeenSave(self.frames.next_save(), self.log.id_of(part), bytes_, len(self.log.calls), is_leaf, is_part)
             self.log.saves.append(save)
             return save, self.content_of(tensor, save)
 
