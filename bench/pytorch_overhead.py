@@ -1,6 +1,6 @@
 """What a session costs beside the kernels that it runs again: of a step, and of a kernel.
 
-    .cache/pytorch-*/bin/python bench/pytorch_overhead.py [--rounds N] [--steps N] [--compiled]
+    .cache/pytorch-*/bin/python bench/pytorch_overhead.py [--rounds N] [--steps N] [--compiled] [--cuda] [--tiny]
 
 A decoder with dense layers on Tidemark's CPU allocator, one thread, at two sizes: one whose kernels do work, and one of
 layers so small that kernels cost next to nothing, so that what is done at every kernel is seen. In every round each way
@@ -13,7 +13,8 @@ round, in processor time, since the machine may be shared.
   again is next to nothing; what that costs, measured when it was captured, is taken off.
 
 The least over the rounds is shown as well, which other load disturbs least. With --compiled every layer is compiled by
-torch.compile, without a session too; the step is recorded, so that regions are planned as they run.
+torch.compile, without a session too; the step is recorded, so that regions are planned as they run. With --cuda the larger
+size is a GPU's and time is the clock, until the GPU is done. --tiny: a dry run of the small size.
 
 A kernel is one of forward: backward and the optimizer are not watched.
 """
@@ -25,7 +26,6 @@ import gc
 import pathlib
 import statistics
 import sys
-import time
 
 import torch
 
@@ -34,19 +34,23 @@ sys.path.insert(0, str(ROOT / "integrations" / "pytorch" / "examples" / "mla_moe
 
 import model as example  # noqa: E402
 import tidemark  # noqa: E402
-from tidemark import allocator, kernels, library  # noqa: E402
+from bench_device import BenchDevice  # noqa: E402
+from tidemark import kernels, library  # noqa: E402
 from tidemark.engine import make_steps  # noqa: E402
 from tidemark.planning import plan_of, solve  # noqa: E402
 
 LARGE = example.Config(hidden=256, layers=4, heads=8, kv_rank=96, query_rank=128, dense_hidden=512)
 SMALL = example.Config(hidden=16, layers=4, heads=2, head=8, rope=4, kv_rank=8, query_rank=8, dense_hidden=32)
-SIZES = {"layers of 256, 16 x 128 tokens": (LARGE, (16, 128)), "layers of 16, 1 x 64 tokens": (SMALL, (1, 64))}
+OF_GPU = example.Config(hidden=1024, layers=8, heads=16, head=64, rope=32, kv_rank=512, query_rank=768, dense_hidden=4096)
+SMALL_SIZE = {"layers of 16, 1 x 64 tokens": (SMALL, (1, 64))}
+SIZES = {"layers of 256, 16 x 128 tokens": (LARGE, (16, 128)), **SMALL_SIZE}
+SIZES_OF_GPU = {"layers of 1024, 8 x 1024 tokens": (OF_GPU, (8, 1024)), **SMALL_SIZE}
 
 
 @contextlib.contextmanager
 def idle_watch(plan):
     """An engine that has ended sees every kernel and passes it on."""
-    steps = make_steps(plan, torch.device("cpu"), 0, 0, "")
+    steps = make_steps(plan, torch.device(plan.graph.device), 0, 0, "")
     engine = library.engine().SessionEngine([], steps, kernels.traits, None, library.engine().Counters())
     engine.close()
     engine.push()
@@ -90,7 +94,7 @@ class Way:
 
 
 def ways_of(graph, model, is_compiled):
-    keeps = tidemark.plan(graph, "16GiB")
+    keeps = tidemark.plan(graph, 4 * graph.keep_all_peak_bytes() + 2**30)
     ways = [Way("nothing", contextlib.nullcontext)]
     if not is_compiled:
         ways.append(Way("a watch that does nothing", lambda: idle_watch(keeps)))
@@ -102,7 +106,7 @@ def ways_of(graph, model, is_compiled):
     return ways
 
 
-def bench(config, size, rounds, steps, is_compiled):
+def bench(device, config, size, rounds, steps, is_compiled):
     torch.manual_seed(0)
     tokens = torch.randint(0, config.vocabulary, size)
     model = example.Decoder(dataclasses.replace(config, first_dense=config.layers))
@@ -129,10 +133,10 @@ def bench(config, size, rounds, steps, is_compiled):
             gc.collect()
             with way.context():
                 step()
-                begin = time.process_time()
+                begin = device.now()
                 for _ in range(steps):
                     step()
-                way.seconds.append((time.process_time() - begin) / steps)
+                way.seconds.append((device.now() - begin) / steps)
     regions = sum(op.name.startswith("tidemark.region") for op in graph.ops)
     watched = sum(len(op.calls) for op in graph.ops if op.phase == "forward")
     of_regions = f", {regions} compiled regions among them" if is_compiled else ""
@@ -157,12 +161,16 @@ def main():
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--steps", type=int, default=3, help="of the large size in a round; of the small one 20 times that")
     parser.add_argument("--compiled", action="store_true", help="layers are compiled by torch.compile")
+    parser.add_argument("--cuda", action="store_true", help="on the current GPU")
+    parser.add_argument("--tiny", action="store_true", help="the small size alone, its steps not 20 times as many")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    allocator.install()
-    for name, (config, size) in SIZES.items():
+    device = BenchDevice("cuda" if arguments.cuda else "cpu")
+    print(device)
+    sizes = SMALL_SIZE if arguments.tiny else SIZES_OF_GPU if device.is_gpu else SIZES
+    for name, (config, size) in sizes.items():
         print(f"\n{name}", end="")
-        bench(config, size, arguments.rounds, arguments.steps * (1 if config is LARGE else 20), arguments.compiled)
+        steps = arguments.steps * (20 if config is SMALL and not arguments.tiny else 1)
+        bench(device, config, size, arguments.rounds, steps, arguments.compiled)
     return 0
 
 

@@ -14,7 +14,7 @@ from .rows import from_rows, to_rows
 from .sizes import block_bytes, format_bytes
 
 FORMAT = 1
-TEXT_VERSION = 4
+TEXT_VERSION = 5
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
 
@@ -128,6 +128,7 @@ class Save:
     site: Site
     storage: int
     bytes: int  # of its storage
+    is_part: bool = False  # of a tensor that is made of others
     uses: list[int] = dataclasses.field(default_factory=list)  # operations before which backward asks for it
     until: list[int] = dataclasses.field(default_factory=list)  # last operations of the nodes that ask
 

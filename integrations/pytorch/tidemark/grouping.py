@@ -129,7 +129,7 @@ def _saves(log, ops, op_of):
     calls = log.calls
     saves = []
     for seen in log.saves:
-        save = Save(seen.site, seen.storage, seen.bytes)
+        save = Save(seen.site, seen.storage, seen.bytes, seen.is_part)
         saves.append(save)
         if log.storages[seen.storage].was_resized:
             continue  # backward finds what its storage has been filled with since

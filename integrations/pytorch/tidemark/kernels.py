@@ -5,6 +5,8 @@ import re
 
 import torch
 
+from .torch_internals import has_composite_kernel
+
 # Mutate running statistics without saying so in the schema. Recomputed without them, the output is the same.
 _RUNNING_STATISTICS = {  # arguments: running mean, running variance, training
     "aten::native_batch_norm": (3, 4, 5),
@@ -38,7 +40,7 @@ PASSES, COUNTS, CHANGES = range(3)
 
 def kind(func):
     """PASSES: is neither counted nor recorded. CHANGES: an argument, in place; counts too."""
-    if is_query(func) or is_view(func):
+    if makes_nothing(func):
         return PASSES
     return CHANGES if func._schema.is_mutable or is_process_group_call(func) else COUNTS
 
@@ -98,6 +100,14 @@ def is_view(func):
     schema = func._schema
     returned = [r.alias_info for r in schema.returns]
     return bool(returned) and not schema.is_mutable and all(a is not None and not a.is_write for a in returned)
+
+
+@functools.cache
+def makes_nothing(func):
+    """Whether a call never makes memory nor changes any. An operator that is made of others, such as to(), may say that it
+    returns a view and copy: autograd takes it apart before anybody sees it, unless a tensor that is made of others calls it
+    for its parts."""
+    return is_query(func) or (is_view(func) and not has_composite_kernel(func))
 
 
 @functools.cache

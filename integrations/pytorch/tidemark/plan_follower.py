@@ -80,7 +80,7 @@ class PlanFollower:
         undo.enter_context(self.frames)
         undo.enter_context(CompiledCode(self.model, self.frames, self.plan.graph.compiled))
         if not self.plan.keeps_all or self._tries:  # what is planned again may save less
-            self._hooks.push(self.engine)
+            self._hooks.push(self.engine, self.plan.graph)
         undo.callback(self._hooks.pop)
         self.engine.push()
         undo.callback(self.engine.pop)
@@ -170,7 +170,7 @@ class PlanFollower:
     def _put_hooks_back(self):
         """Not on top of the loop's own, which would be popped in their place."""
         if not self.plan.keeps_all and not self._hooks.are_pushed and self._hooks.are_on_top():
-            self._hooks.push(self.engine)
+            self._hooks.push(self.engine, self.plan.graph)
 
     def _next_number(self):
         """A forward without a backward, as of a validation or of a loss that the loop throws away, is none of the
@@ -227,7 +227,7 @@ class PlanFollower:
         if not self._hooks.are_pushed and not plan.keeps_all:
             if not self._hooks.are_on_top():
                 return False  # others would be taken off in the place of the session's
-            self._hooks.push(self.engine)
+            self._hooks.push(self.engine, plan.graph)
         try:
             steps = self._make_steps(plan)
         except TidemarkError as error:

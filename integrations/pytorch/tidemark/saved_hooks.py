@@ -25,9 +25,10 @@ class SavedHooks:
     def are_pushed(self):
         return self._hooks is not None
 
-    def push(self, engine):
+    def push(self, engine, graph):
+        """`graph`: of the step that the plan is of."""
         hooks = engine
-        if any(is_wrapper(p) for p in self._model.parameters()):
+        if any(save.is_part for save in graph.saves) or any(is_wrapper(p) for p in self._model.parameters()):
             hooks = WrapperHooks(engine.pack, engine.unpack)
         self._hooks = hooks.pack, hooks.unpack
         push_saved_tensors_hooks(*self._hooks)

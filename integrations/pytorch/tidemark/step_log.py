@@ -54,6 +54,7 @@ class SeenSave:
     bytes: int
     after: int  # calls so far
     is_leaf: bool  # which autograd has whether it is saved or not: a session does not hear of its being asked for
+    is_part: bool = False  # of a tensor that is made of others
     uses: list = dataclasses.field(default_factory=list)  # calls so far at each unpacking
 
 

@@ -2,12 +2,13 @@
 
 While a step runs under a recorder, autograd holds nothing of what it saves: packing a tensor notes its storage, and
 unpacking makes one of the same geometry. When a storage dies in such a run is therefore when the framework itself, local
-variables included, lets go of it; from then on it is the plan's.
+variables included, releases it; from then on it is the plan's.
 
 Thread rule: runs in the thread that captures, and in those of backward.
 """
 
 import contextlib
+import functools
 
 from torch import Tensor
 
@@ -34,7 +35,7 @@ class StepRecorder(TorchDispatchMode):
         self.changed_views = ChangedViews()
         self.is_paused = False
         self.is_over = False  # for good
-        hooks = WrapperHooks(self._pack, self._unpack)
+        hooks = WrapperHooks(self._pack, self._unpack, functools.partial(self._pack, is_part=True))
         self.pack, self.unpack = hooks.pack, hooks.unpack  # of what autograd saves
 
     @contextlib.contextmanager
@@ -53,7 +54,7 @@ class StepRecorder(TorchDispatchMode):
             return self.number(func, args)
         if self.is_paused or self.is_over or is_compiling():
             return func(*args, **kwargs)
-        if kernels.is_query(func) or kernels.is_view(func) or self.is_without_memory(args, kwargs):
+        if kernels.makes_nothing(func) or self.is_without_memory(args, kwargs):
             return func(*args, **kwargs)
         return self._record(func, args, kwargs)
 
@@ -159,14 +160,14 @@ class StepRecorder(TorchDispatchMode):
 
     # What autograd saves
 
-    def _pack(self, tensor):
+    def _pack(self, tensor, is_part=False):
         """Keeps nothing of the tensor but its geometry, and what content_of() does."""
         with self.paused():
             tensor = self.taken(tensor)
             is_leaf = tensor.is_leaf and tensor.requires_grad
             part = parts_of(tensor)[0]  # of a leaf; others come part by part
             bytes_ = storage_of(part).nbytes()
-            save = SeenSave(self.frames.next_save(), self.log.id_of(part), bytes_, len(self.log.calls), is_leaf)
+            save = SeenSave(self.frames.next_save(), self.log.id_of(part), bytes_, len(self.log.calls), is_leaf, is_part)
             self.log.saves.append(save)
             return save, self.content_of(tensor, save)
 

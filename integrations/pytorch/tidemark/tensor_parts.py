@@ -44,11 +44,12 @@ class Wrapped:
 
 
 class WrapperHooks:
-    """Hooks of saved tensors for those that are made of others: `pack` and `unpack` see the parts. A leaf is packed as it
-    is."""
+    """Hooks of saved tensors for those that are made of others: `pack_part` (None: `pack`) and `unpack` see the parts. A leaf
+    is packed as it is."""
 
-    def __init__(self, pack, unpack):
+    def __init__(self, pack, unpack, pack_part=None):
         self._pack, self._unpack = pack, unpack
+        self._pack_plain_part = pack if pack_part is None else pack_part
 
     def pack(self, tensor):
         if not is_wrapper(tensor) or (tensor.is_leaf and tensor.requires_grad):
@@ -57,7 +58,8 @@ class WrapperHooks:
 
     def _pack_part(self, part):
         """Gradients are the whole's. A part may ask for them as well, and would be taken for a parameter."""
-        return self.pack(part.detach())
+        part = part.detach()
+        return Wrapped(part, self._pack_part) if is_wrapper(part) else self._pack_plain_part(part)
 
     def unpack(self, packed):
         return packed.joined(self.unpack) if isinstance(packed, Wrapped) else self._unpack(packed)
