@@ -161,7 +161,7 @@ STEPS = 3
 def plain_training():
     """On values alone: what is kept between tests are arrays."""
     left, norms = captured_layers.train_plainly(STEPS)
-    return {name: tensor.numpy() for name, tensor in left.items()}, norms
+    return {name: tensor.numpy().copy() for name, tensor in left.items()}, norms
 
 
 def train(captured):

@@ -1,5 +1,7 @@
 """A step fitted to a budget in one call: the same losses and gradients, within the budget, whatever is around the model."""
 
+import contextlib
+import gc
 import logging
 import subprocess
 import sys
@@ -158,6 +160,43 @@ class Recipe:
         for _ in range(3):
             self.train_step()
         return self.seen
+
+
+class Critic(nn.Module):
+    """Its loss has a gradient that forward takes, which backward differentiates again."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(*(part for _ in range(4) for part in (nn.Linear(256, 256), nn.SiLU())), nn.Linear(256, 1))
+
+    def forward(self, x, y):
+        between = (0.5 * (x + y)).requires_grad_()
+        (slope,) = torch.autograd.grad(self.body(between).sum(), between, create_graph=True)
+        return self.body(x).mean() - self.body(y).mean() + (slope.norm(dim=1) - 1).square().mean()
+
+
+def test_a_gradient_that_forward_takes_is_differentiated_within_the_budget():
+    def trained(context):
+        torch.manual_seed(0)
+        model = Critic()
+        with context(model) as session:
+            torch.manual_seed(1)
+            for _ in range(3):
+                model(torch.randn(4096, 256), torch.randn(4096, 256)).backward()
+        return [p.grad for p in model.parameters()], session
+
+    expected, _ = trained(lambda _: contextlib.nullcontext())
+    gc.collect()
+
+    def fitted(model):  # which holds no batch beside the loop's
+        return tidemark.fit(model, (torch.randn(4096, 256), torch.randn(4096, 256)), budget="70%")
+
+    found, session = trained(fitted)
+    assert session.counters.recomputed > 0 and session.rungs()["spill"] == 0
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    report = session.report()
+    assert report.measured_reserved_bytes <= report.budget_bytes
+    assert report.measured_peak_bytes <= 1.03 * (report.predicted_peak_bytes + report.reserve_bytes)
 
 
 def test_costs_are_those_of_the_rates_that_are_given():

@@ -352,7 +352,8 @@ py::object SessionEngine::pack(const py::object& object) {
     return py::cast(std::move(saved));
   }
   const auto steps = this->steps();
-  const bool is_followed = steps != nullptr && is_of_thread() && is_open_ && !in_backward();
+  const bool is_in_forward = !in_backward() || !top_->outside;  // a module differentiates, to be differentiated again
+  const bool is_followed = steps != nullptr && is_of_thread() && is_open_ && is_in_forward;
   if (is_followed && save_in_session(*steps, frame, n, tensor, saved)) {
     saved.geometry = Geometry::of(tensor);
     saved.version = VersionSeen(tensor);
