@@ -19,7 +19,7 @@ class LoopPhases:
         self._run = run
         self._lifts, self._phase = [], ("none", True)
         self._captured_phases = {op.phase for op in run.plan.graph.ops}
-        self._stepped = set()  # optimizers
+        self._stepped = set()  # ids of parameters that an optimizer has stepped
         self._own = weakref.WeakKeyDictionary()  # optimizers: whether they step the model
 
     def watch(self, undo):
@@ -75,13 +75,19 @@ class LoopPhases:
         self._set_phase(phase, planned)
 
     def _lift_optimizer(self, optimizer, *_):
-        """A step that makes the optimizer's state is not the captured one."""
+        """A step that makes state is not the captured one."""
         run = self._run
         if run.place.is_here():
-            self._lift("optimizer", planned=bool(optimizer.state) or id(optimizer) in self._stepped)
-            self._stepped.add(id(optimizer))
+            self._lift("optimizer", planned=not self._may_make_state(optimizer))
             if run.live is not None:
                 run.live.begin_optimizer(optimizer)
+
+    def _may_make_state(self, optimizer):
+        """Where a parameter is stepped for the first time, as one that another path has brought in."""
+        given = (p for group in optimizer.param_groups for p in group["params"])
+        fresh = [p for p in given if p.grad is not None and id(p) not in self._stepped]
+        self._stepped.update(map(id, fresh))
+        return any(p not in optimizer.state for p in fresh)
 
     def _lower_optimizer(self, optimizer, *_):
         run = self._run
