@@ -154,7 +154,7 @@ def test_where_memory_runs_out_the_holders_are_modules():
     plan = random_plan(graph, 0, share=0.1)
     model, inputs, loss_fn = transformer()
     inputs = (torch.randn(64, 48, 96),)
-    with tidemark.session(plan, model) as session:
+    with tidemark.session(plan, model, host_bytes=4096) as session:  # hardly anything is spilled
         loss_fn(model(*inputs)).backward()
         allocator.empty_cache()
         with allocator.budget(allocator.statistics().reserved_bytes + (24 << 20)):
@@ -290,7 +290,7 @@ def test_memory_that_runs_out_while_noise_is_made_again_leaves_the_generator_as_
         return [p.grad.clone() for p in model.parameters()]
 
     plain = backward(contextlib.nullcontext())
-    with tidemark.session(plan, model):
+    with tidemark.session(plan, model, host_bytes=4096):  # hardly anything is spilled
         for room in range(0, 30, 3):  # MiB: runs out now here, now there
             loss = loss_fn(model(*inputs))
             state = torch.get_rng_state()

@@ -226,10 +226,10 @@ class RealRecorder(StepRecorder):
 
     # What autograd saves
 
-    def _pack(self, tensor):
+    def _pack(self, tensor, is_part=False):
         if not self.is_over:
             try:
-                return super()._pack(tensor)
+                return super()._pack(tensor, is_part)
             except Exception as error:
                 if not self._is_forgiving:
                     raise
