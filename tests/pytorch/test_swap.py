@@ -89,7 +89,9 @@ def test_the_plan_swaps_where_the_link_is_quick_and_never_without_one():
 
     assert not swaps(None)
     assert not swaps(tidemark.HostLink(1e3, 1e3))
-    assert len(swaps(tidemark.HostLink(1e15, 1e15, 0))) > 5
+    graph = tidemark.capture(model, inputs, loss_fn)
+    found = swaps(tidemark.HostLink(1e15, 1e15, 0))
+    assert len(found) > 3 and sum(graph.block_bytes(storage) for storage, _, _ in found) >= keep - budget
 
 
 def test_the_report_says_what_was_copied_and_how_much_of_it_was_hidden():
