@@ -127,6 +127,7 @@ def test_without_the_order_of_the_queue_the_bits_are_others(machine, monkeypatch
 
 
 _FAILING = """
+import contextlib
 import ctypes
 import conftest
 import torch
@@ -136,7 +137,8 @@ torch.npu.synchronize()
 why = ctypes.create_string_buffer(512)
 submit = library.npu_shim().tidemark_npu_shim_submit_queued
 print(submit(None, 0, why, len(why)), why.value)
-torch.ops.stand_in.fail(x)
+with contextlib.suppress(RuntimeError):  # the queue may be as quick as the call
+    torch.ops.stand_in.fail(x)
 print(submit(None, 0, why, len(why)), why.value.splitlines()[0])
 import os, sys
 sys.stdout.flush()

@@ -312,9 +312,11 @@ int SessionSteps::adopt(const c10::Storage& storage) {
   return adopted;
 }
 
-void SessionSteps::forget_adopted(const void* handle) {
+bool SessionSteps::forget_adopted(const void* handle) {
   const auto found = adopted_.find(handle);
-  if (found != adopted_.end() && --found->second.times == 0) adopted_.erase(found);
+  if (found == adopted_.end()) return false;
+  if (--found->second.times == 0) adopted_.erase(found);
+  return true;
 }
 
 /// Nor may its bytes have moved, as by a resize of a storage that the plan does not know.
@@ -337,10 +339,11 @@ c10::Storage SessionSteps::use(tidemark_saved* saved, bool again, c10::Storage& 
   check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &is_handed_over, &error), error);
   if (block.handle == nullptr) return {};
   if (is_handed_over == 0) return look_at(block);
-  forget_adopted(block.handle);
-  handed_over = reclaim(block);
-  note_stream(handed_over);
-  return handed_over;
+  const bool is_adopted = forget_adopted(block.handle);
+  c10::Storage storage = reclaim(block);
+  note_stream(storage);
+  if (is_adopted) handed_over = storage;  // what is planned is recomputed where it is looked at twice
+  return storage;
 }
 
 void SessionSteps::free(tidemark_saved* saved) {

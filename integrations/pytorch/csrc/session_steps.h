@@ -62,8 +62,9 @@ class SavedHandle {
   ~SavedHandle();
 
   explicit operator bool() const { return saved_ != nullptr; }
-  /// Tells how far backward is, and gives the storage where the session looks after it. What the session has handed
-  /// over is there until the handle goes: an autograd function may look at what it saved any number of times.
+  /// Tells how far backward is, and gives the storage where the session looks after it. An adopted one that was handed
+  /// over is there until the handle goes, as nothing makes it again: an autograd function may look at what it saved any
+  /// number of times. What is planned is not held, since compiled code releases it while it runs.
   [[nodiscard]] c10::Storage use(bool again) const;
 
  private:
@@ -131,10 +132,11 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   [[nodiscard]] bool is_worth_adopting(const c10::Storage& storage) const;
   [[nodiscard]] int adopt(const c10::Storage& storage);
   [[nodiscard]] bool is_idle(c10::StorageImpl* storage) const;
-  void forget_adopted(const void* handle);
+  /// Whether it was.
+  bool forget_adopted(const void* handle);
   /// What the op made in this step is not recomputed. With the lock.
   void keep(int op);
-  /// `handed_over`: set where the storage is the caller's from now on.
+  /// `handed_over`: set where an adopted storage is the caller's from now on.
   [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again, c10::Storage& handed_over);
   void free(tidemark_saved* saved);
   /// Throws what a callback threw, or what the session says.
