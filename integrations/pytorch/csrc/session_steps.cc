@@ -83,7 +83,11 @@ SavedHandle::~SavedHandle() {
 }
 
 c10::Storage SavedHandle::use(bool again) const {
-  return handed_over_ ? handed_over_ : steps_->use(saved_, again, handed_over_);
+  if (handed_over_) return handed_over_;
+  bool is_handed_over = false;
+  c10::Storage storage = steps_->use(saved_, again, is_handed_over);
+  if (is_handed_over && !is_planned_) handed_over_ = storage;
+  return storage;
 }
 
 SessionSteps::SessionSteps(const std::string& plan_file, c10::Device device, const std::vector<int>& part_of_op,
@@ -279,7 +283,7 @@ SavedHandle SessionSteps::save(const PlannedSave& planned) {
   tidemark_saved* saved = nullptr;
   check(tidemark_session_save(session_, planned.storage, planned.use, planned.until, &saved, &error), error);
   const bool is_adopted = planned.storage != kNone && !is_managed(planned.storage);
-  return SavedHandle(shared_from_this(), is_adopted ? nullptr : records_, saved);
+  return SavedHandle(shared_from_this(), is_adopted ? nullptr : records_, saved, planned.use != kNone);
 }
 
 SavedHandle SessionSteps::save_unplanned(const at::Tensor& tensor) {
@@ -312,11 +316,9 @@ int SessionSteps::adopt(const c10::Storage& storage) {
   return adopted;
 }
 
-bool SessionSteps::forget_adopted(const void* handle) {
+void SessionSteps::forget_adopted(const void* handle) {
   const auto found = adopted_.find(handle);
-  if (found == adopted_.end()) return false;
-  if (--found->second.times == 0) adopted_.erase(found);
-  return true;
+  if (found != adopted_.end() && --found->second.times == 0) adopted_.erase(found);
 }
 
 /// Nor may its bytes have moved, as by a resize of a storage that the plan does not know.
@@ -329,20 +331,20 @@ bool SessionSteps::is_idle(c10::StorageImpl* storage) const {
          block.bytes == static_cast<std::int64_t>(storage->nbytes());
 }
 
-c10::Storage SessionSteps::use(tidemark_saved* saved, bool again, c10::Storage& handed_over) {
+c10::Storage SessionSteps::use(tidemark_saved* saved, bool again, bool& is_handed_over) {
   if (is_lost())
     throw Error("what was saved for backward cannot be had: another thread was at it when this process was forked");
   const SessionLock lock;
   tidemark_error* error = nullptr;
   tidemark_block block{};
-  std::int32_t is_handed_over = 0;
-  check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &is_handed_over, &error), error);
+  std::int32_t handed_over = 0;
+  check(tidemark_session_use(saved, again ? 1 : 0, stream(), &block, &handed_over, &error), error);
   if (block.handle == nullptr) return {};
-  if (is_handed_over == 0) return look_at(block);
-  const bool is_adopted = forget_adopted(block.handle);
+  is_handed_over = handed_over != 0;
+  if (!is_handed_over) return look_at(block);
+  forget_adopted(block.handle);
   c10::Storage storage = reclaim(block);
   note_stream(storage);
-  if (is_adopted) handed_over = storage;  // what is planned is recomputed where it is looked at twice
   return storage;
 }
 

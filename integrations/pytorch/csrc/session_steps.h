@@ -45,32 +45,36 @@ using RequestRow = std::tuple<int, int, std::int64_t, std::int64_t, std::int64_t
 class SavedHandle {
  public:
   SavedHandle() = default;
-  SavedHandle(std::shared_ptr<SessionSteps> steps, std::shared_ptr<StepRecords> records, tidemark_saved* saved)
-      : steps_(std::move(steps)), records_(std::move(records)), saved_(saved) {}
+  SavedHandle(std::shared_ptr<SessionSteps> steps, std::shared_ptr<StepRecords> records, tidemark_saved* saved,
+              bool is_planned)
+      : steps_(std::move(steps)), records_(std::move(records)), saved_(saved), is_planned_(is_planned) {}
   SavedHandle(SavedHandle&& other) noexcept
       : steps_(std::move(other.steps_)),
         records_(std::move(other.records_)),
         saved_(std::exchange(other.saved_, {})),
+        is_planned_(other.is_planned_),
         handed_over_(std::move(other.handed_over_)) {}
   SavedHandle& operator=(SavedHandle&& other) noexcept {
     std::swap(steps_, other.steps_);
     std::swap(records_, other.records_);
     std::swap(saved_, other.saved_);
+    std::swap(is_planned_, other.is_planned_);
     std::swap(handed_over_, other.handed_over_);
     return *this;
   }
   ~SavedHandle();
 
   explicit operator bool() const { return saved_ != nullptr; }
-  /// Tells how far backward is, and gives the storage where the session looks after it. An adopted one that was handed
-  /// over is there until the handle goes, as nothing makes it again: an autograd function may look at what it saved any
-  /// number of times. What is planned is not held, since compiled code releases it while it runs.
+  /// Tells how far backward is, and gives the storage where the session looks after it. One that was saved unplanned
+  /// and handed over is there until the handle goes, as it may be that nothing makes it again: an autograd function may
+  /// look at what it saved any number of times. What is planned is not held: compiled code releases it while it runs.
   [[nodiscard]] c10::Storage use(bool again) const;
 
  private:
   std::shared_ptr<SessionSteps> steps_;
   std::shared_ptr<StepRecords> records_;  // lives as long as something may be rebuilt from it
   tidemark_saved* saved_ = nullptr;
+  bool is_planned_ = false;  // when it is asked for
   mutable c10::Storage handed_over_;
 };
 
@@ -132,12 +136,11 @@ class SessionSteps : public std::enable_shared_from_this<SessionSteps> {
   [[nodiscard]] bool is_worth_adopting(const c10::Storage& storage) const;
   [[nodiscard]] int adopt(const c10::Storage& storage);
   [[nodiscard]] bool is_idle(c10::StorageImpl* storage) const;
-  /// Whether it was.
-  bool forget_adopted(const void* handle);
+  void forget_adopted(const void* handle);
   /// What the op made in this step is not recomputed. With the lock.
   void keep(int op);
-  /// `handed_over`: set where an adopted storage is the caller's from now on.
-  [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again, c10::Storage& handed_over);
+  /// `is_handed_over`: the storage is the caller's from now on.
+  [[nodiscard]] c10::Storage use(tidemark_saved* saved, bool again, bool& is_handed_over);
   void free(tidemark_saved* saved);
   /// Throws what a callback threw, or what the session says.
   void check(tidemark_status status, tidemark_error*& error);
