@@ -78,7 +78,7 @@ struct CachingAllocator::Impl {
   [[nodiscard]] GrowthBudget budget_for(const BlockPool& pool, Bytes bytes);
   [[nodiscard]] DeviceCode squeeze(Shard& mine, const BlockRequest& request, CoreLock& lock, BlockHeader*& block);
   [[nodiscard]] DeviceCode wait_for_device(CoreLock& lock);
-  /// Asks for the deaths of all that is free. As PendingBlocks::poll(), which may let go of the lock.
+  /// Asks for the deaths of all that is free. As PendingBlocks::poll(), which may release the lock.
   [[nodiscard]] bool poll(CoreLock& lock);
   void release_known(StreamSlot requester);
   void flush_all();

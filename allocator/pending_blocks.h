@@ -2,11 +2,11 @@
 // Freed memory that the device may still be using: parked blocks with more than one death, and per stream the youngest
 // death of anything free. Records and asks events of its own, but only when told to: never on the fast path.
 //
-// Threads: the core lock, passed to the calls that let go of it: wait_one() while it waits, poll() and order_behind()
+// Threads: the core lock, passed to the calls that release it: wait_one() while it waits, poll() and order_behind()
 // while the device has their records and waits to take, as below a framework that queues its launches it first waits
 // for the framework's thread (device/launch_queue_device.h), and that thread may be freeing a block. What the caller
-// found before may then be otherwise. Nobody waits for long for a thread that has let go of it so, which may be waiting
-// for just that one.
+// found before may then be otherwise. No caller waits for long for a thread that has released it so, which may be
+// waiting for just that one.
 
 #include <atomic>
 #include <cstdint>
@@ -41,7 +41,7 @@ class PendingBlocks {
   void release_all(const Release& release);
 
   /// Records an event on every stream with unfinished deaths that has none under way and asks all of them. True if
-  /// something has completed or the lock was let go of: there may be something new. Does not wait for the device.
+  /// something has completed or the lock was released: there may be something new. Does not wait for the device.
   bool poll(CoreLock& core);
   /// Is anything freed not known to be complete?
   [[nodiscard]] bool unfinished() const;
@@ -49,10 +49,10 @@ class PendingBlocks {
   [[nodiscard]] DeviceCode wait_one(CoreLock& core);
   /// Waits while another thread records events, and not for long; false: none does, or it still does.
   [[nodiscard]] bool wait_for_submission(CoreLock& core);
-  /// Lets `stream` wait for everything under way on other streams. True if the lock was let go of for that.
+  /// Lets `stream` wait for everything under way on other streams. True if the lock was released for that.
   bool order_behind(StreamSlot stream, CoreLock& core);
   void destroy_events();
-  /// In the child of a process: the threads that let go of the lock are not in it.
+  /// In the child of a process: the threads that released the lock are not in it.
   void forget_waits();
 
  private:
@@ -60,7 +60,7 @@ class PendingBlocks {
     BlockHeader* block;
     Frontier frontier;
   };
-  /// By a thread that has let go of the core lock: others leave the event alone.
+  /// By a thread that has released the core lock: others leave the event alone.
   enum class Held : std::uint8_t {
     no,
     submitted,   ///< it records the event, or has a stream wait for it

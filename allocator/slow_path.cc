@@ -252,7 +252,7 @@ DeviceCode CachingAllocator::Impl::squeeze(Shard& mine, const BlockRequest& requ
     DeviceCode waited = pending.wait_one(lock);
     if (waited == DeviceCode::not_ready) {
       if (!pending.unfinished() && pending.parked_bytes() == 0) return DeviceCode::out_of_memory;
-      // Where nobody is about to have recorded an event, none could be.
+      // Where no thread is about to have recorded an event, none could be.
       waited = pending.wait_for_submission(lock) ? DeviceCode::ok : wait_for_device(lock);
     }
     if (waited != DeviceCode::ok) return waited;

@@ -1,7 +1,7 @@
 """Question: do a plan's copies run beside kernels? A Chrome trace of one planned step, and the share of the copies' time that does.
 
 Method: the Llama of pytorch_rivals.py is captured with the device's link to host memory, planned for `--keep` of what it takes with
-everything kept by swaps, and steps in a session; the third step is profiled by torch.profiler. The trace stays where `--out` says.
+everything kept by swaps, and steps in a session; the third step is profiled by torch.profiler. The trace is kept where `--out` says.
 The link is as the GPU has it; on a CPU, where a copy is no work of a device, one is made up and no overlap is there to be seen: that
 the trace can be made is all that shows.
 

@@ -23,7 +23,7 @@ struct Budgets {
 };
 [[nodiscard]] Budgets budgets_of(const PlanRequest& request);
 
-/// Whether the work on a given step is to end; empty: nobody asks, as of a job.
+/// Whether the work on a given step is to end; empty: it is not asked, as of a job.
 [[nodiscard]] std::function<bool()> stop_question(const PlanRequest& request);
 
 /// What a rank's search is about, with the state offloaded that the choice says. It refers to plan.graph and

@@ -1,7 +1,7 @@
 #pragma once
 // A caller's watch over a search that has many threads: a plain C function, which need not be safe to call from two
 // threads at once nor quick, so it is called by one thread at a time, whichever, and a hundred times a second at most.
-// Nobody waits for it: a thread that finds another one asking, or asks too soon, goes by what was said last.
+// No thread waits for it: one that finds another one asking, or asks too soon, goes by what was said last.
 
 #include <atomic>
 #include <chrono>

@@ -194,7 +194,7 @@ TEST_F(PlannedFrontTest, HoldsWhatOtherStreamsUseUntilTheyCanBeAskedForAnEvent) 
   give_back(a);
   use(take(kMiB), 0);
   EXPECT_FALSE(front_->allocate(kMiB, streams_[0])) << "the third block is the first one's place";
-  EXPECT_FALSE(front_->wait_for_freed()) << "nobody waits for what has no event";
+  EXPECT_FALSE(front_->wait_for_freed()) << "no caller waits for what has no event";
   EXPECT_TRUE(front_->has_unwatched());
   front_->release_freed();
   EXPECT_FALSE(front_->is_empty());

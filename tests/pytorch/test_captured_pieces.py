@@ -1,4 +1,4 @@
-"""Offloading between captured graphs: gaps that fit a budget, and a training step over tensors at addresses that stay.
+"""Offloading between captured graphs: gaps that fit a budget, and a training step over tensors at fixed addresses.
 
 No GPU takes part: a graph is a list of Python functions that were made once over the fixed tensors, and the device is the
 one in host memory."""

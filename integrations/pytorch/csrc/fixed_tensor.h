@@ -1,4 +1,4 @@
-// A tensor over memory of somebody else's, at an address that stays.
+// A tensor over memory of another owner's, at a fixed address.
 
 #pragma once
 

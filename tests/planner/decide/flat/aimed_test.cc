@@ -52,7 +52,7 @@ TEST(AimedSearch, FitsIsCheckedAndIsNoWorseThanOneForAllBudgets) {
   }
 }
 
-/// Copies that cost nothing are no reason to copy what might as well stay: not much more than what is missing.
+/// Copies that cost nothing are no reason to copy what might as well be kept: not much more than what is missing.
 TEST(AimedSearch, CopiesLittleMoreThanItMustWhereCopiesAreFree) {
   for (const std::uint64_t seed : {0U, 1U, 2U, 3U}) {
     ReferenceStep step = repeated_layers(seed, 8, 8, true);
@@ -150,7 +150,7 @@ double processor_seconds(const auto& work) {
   return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
 }
 
-/// Nothing large is left that does not ask: all of it takes less than a part of what a bound does that nobody stops.
+/// Nothing large is left that does not ask: all of it takes less than a part of what a bound does that is not stopped.
 TEST(AimedSearch, StoppedAtOnceALongStepTakesLittle) {
   const FlatStep flat(long_step(3000));
   const Bytes keep = keep_all_peak(flat.step);
