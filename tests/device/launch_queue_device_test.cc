@@ -5,69 +5,18 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
+#include <chrono>
 #include <cstring>
-#include <deque>
-#include <functional>
-#include <mutex>
-#include <thread>
+#include <string>
 #include <vector>
 
 #include "device/acl_runtime.h"
 #include "device/ascend_device.h"
 #include "tests/device/vendor_fixture.h"
+#include "tests/support/framework_queue.h"
 
 namespace tidemark {
 namespace {
-
-/// As torch_npu's task queue: calls are carried out in order by one thread, some time later.
-class TaskQueue {
- public:
-  TaskQueue() : thread_([this] { work(); }) {}
-  ~TaskQueue() {
-    {
-      const std::lock_guard lock(mutex_);
-      ends_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  void call(std::function<void()> task) {
-    {
-      const std::lock_guard lock(mutex_);
-      tasks_.push_back(std::move(task));
-    }
-    changed_.notify_all();
-  }
-  void submit() {
-    std::unique_lock lock(mutex_);
-    ++waits;
-    changed_.wait(lock, [this] { return tasks_.empty(); });
-  }
-  int waits = 0;
-
- private:
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [this] { return ends_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      const auto task = tasks_.front();
-      lock.unlock();
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));  // the calling thread is well ahead
-      task();
-      lock.lock();
-      tasks_.pop_front();
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool ends_ = false;
-  std::thread thread_;
-};
 
 class BelowALaunchQueue : public OnStandIn {
  protected:
@@ -89,8 +38,7 @@ class BelowALaunchQueue : public OnStandIn {
     if (asks)
       device_ = make_launch_queue_device(std::move(device_), [this](std::string& why) {
         if (answer_ != DeviceCode::ok) why = "said so";
-        if (answer_ == DeviceCode::ok) queue_.submit();
-        return answer_;
+        return answer_ == DeviceCode::ok ? queue_.submit(why) : answer_;
       });
     ASSERT_EQ(set_device_(0), acl::kSuccess);
     ASSERT_EQ(create_stream_(&theirs_), acl::kSuccess);
@@ -101,8 +49,13 @@ class BelowALaunchQueue : public OnStandIn {
     }
     result_ = pinned(kBytes);
   }
+  void submit() {
+    std::string why;
+    ASSERT_EQ(queue_.submit(why), DeviceCode::ok);
+    ASSERT_EQ(queue_.stuck(), 0);
+  }
   void close() {
-    queue_.submit();
+    submit();
     ASSERT_EQ(synchronize_(theirs_), acl::kSuccess);
     ASSERT_EQ(destroy_stream_(theirs_), acl::kSuccess);
   }
@@ -127,7 +80,7 @@ class BelowALaunchQueue : public OnStandIn {
     return *reinterpret_cast<const char*>(result_);
   }
 
-  TaskQueue queue_;
+  FrameworkQueue queue_{std::chrono::milliseconds(30)};
   DeviceCode answer_ = DeviceCode::ok;
   acl::Stream theirs_ = nullptr;
   Address block_ = 0, result_ = 0;
@@ -144,7 +97,7 @@ TEST_F(BelowALaunchQueue, AnEventComesBehindWhatWasCalledBefore) {
   call_kernel(0);
   call_kernel(1);
   EXPECT_EQ(copied_out(), 2);
-  EXPECT_EQ(queue_.waits, 1) << "once for the record; our own stream needs no more";
+  EXPECT_EQ(queue_.waits(), 1) << "once for the record; our own stream needs no more";
   close();
 }
 
@@ -152,7 +105,7 @@ TEST_F(BelowALaunchQueue, AnEventComesBehindWhatWasCalledBefore) {
 TEST_F(BelowALaunchQueue, WithoutAskingItComesBefore) {
   open(false);
   call_kernel(0);
-  queue_.submit();
+  submit();
   ASSERT_EQ(synchronize_(theirs_), acl::kSuccess);
   call_kernel(1);
   EXPECT_EQ(copied_out(), 1);

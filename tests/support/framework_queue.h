@@ -20,7 +20,8 @@ namespace tidemark {
 
 class FrameworkQueue {
  public:
-  FrameworkQueue() : thread_([this] { work(); }) {}
+  /// `lateness`: before each call is carried out, so that the calling thread is well ahead.
+  explicit FrameworkQueue(std::chrono::milliseconds lateness = {}) : lateness_(lateness), thread_([this] { work(); }) {}
   ~FrameworkQueue() {
     {
       const std::lock_guard lock(mutex_);
@@ -65,6 +66,7 @@ class FrameworkQueue {
       if (tasks_.empty()) return;
       const auto task = tasks_.front();
       lock.unlock();
+      std::this_thread::sleep_for(lateness_);
       task();
       lock.lock();
       tasks_.pop_front();
@@ -73,6 +75,7 @@ class FrameworkQueue {
     }
   }
 
+  const std::chrono::milliseconds lateness_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;  ///< the first one may be under way
