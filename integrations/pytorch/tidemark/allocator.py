@@ -84,6 +84,13 @@ def statistics(device="cpu"):
     return out
 
 
+def block_bytes(address, device="cpu"):
+    """Of the block that begins at `address`; 0: Tidemark's allocator of the device has none there."""
+    out = ctypes.c_int64()
+    library.core().tidemark_allocator_block_bytes(handle_of(device), ctypes.c_uint64(address), ctypes.byref(out), None)
+    return out.value
+
+
 def reset_peaks(device="cpu"):
     library.call("tidemark_allocator_reset_peaks", handle_of(device))
     library.extension().tidemark_torch_reset_phases()

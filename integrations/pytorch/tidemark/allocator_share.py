@@ -1,11 +1,12 @@
 """What of a budget the allocator needs for itself."""
 
-_GRANULES_BYTES = 6 * 2**20
+GRANULE_BYTES = 2 * 2**20  # it takes memory in multiples of it
+_GRANULES_BYTES = 3 * GRANULE_BYTES  # what it may have reserved, what a plan has, and what stands there: part of one each
 _GAPS = 256  # one byte of so many
 
 
 def allocator_share(budget_bytes):
-    """What of a budget is left to the allocator: it takes memory in granules of 2 MiB and leaves gaps in them."""
+    """What of a budget is left to the allocator: it takes memory in granules and leaves gaps in them."""
     return min(_GRANULES_BYTES + budget_bytes // _GAPS, budget_bytes // 2)
 
 

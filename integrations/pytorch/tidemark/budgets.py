@@ -12,7 +12,7 @@ from .sizes import parse_bytes, said
 
 def budget_bytes(budget, graph, reserve_bytes=0):
     """Bytes of a number, of a size such as "24GiB", or of a share such as "60%": of what the step takes with everything
-    kept, with the allocator's part of the budget and `reserve_bytes` on top. None, on an accelerator: what the current
+    kept, with the allocator's part of the budget, gaps and `reserve_bytes` on top. None, on an accelerator: what the current
     device has free, and what this process has of it. Raises BadValueError, and TidemarkError for what is no size."""
     if budget is None:
         return _of_the_device(graph.device)
@@ -23,7 +23,8 @@ def budget_bytes(budget, graph, reserve_bytes=0):
         return parse_bytes(budget)
     if not float(share[1]) > 0:
         raise BadValueError(f"budget {budget!r} leaves nothing; right would be a share above zero, for instance '60%'")
-    return with_granules(int(graph.keep_all_peak_bytes() * float(share[1]) / 100) + reserve_bytes)
+    share_bytes = int(graph.keep_all_peak_bytes() * float(share[1]) / 100)
+    return with_granules(share_bytes + graph.gaps_bytes + reserve_bytes)
 
 
 def _of_the_device(kind):

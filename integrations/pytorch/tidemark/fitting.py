@@ -65,7 +65,8 @@ def fit(
     _serve(model)
     with forward_within(model, autocast):
         graph = capture(model, batch, within(autocast, loss), optimizer=optimizer, called=called, **_how(capturing))
-    reserve_bytes = held_elsewhere(model, optimizer, batch) if reserve is None else reserve and parse_bytes(reserve)
+    elsewhere_bytes, graph.gaps_bytes = held_elsewhere(model, optimizer, batch)
+    reserve_bytes = elsewhere_bytes if reserve is None else reserve and parse_bytes(reserve)
     budget = budget_bytes(budget, graph, reserve_bytes)
     return Session(plan(graph, budget, reserve=reserve_bytes, time_limit=time_limit, progress=progress), model)
 

@@ -14,7 +14,7 @@ from .rows import from_rows, to_rows
 from .sizes import block_bytes, format_bytes
 
 FORMAT = 1
-TEXT_VERSION = 5
+TEXT_VERSION = 6
 RESIDENT_ROLES = ("parameter", "input", "optimizer_state")
 
 
@@ -153,6 +153,7 @@ class Graph:
     knows_requests: bool = False  # what kernels ask the allocator for was measured
     loads: list[Load] = dataclasses.field(default_factory=list)  # as `bounds` have them
     beside_plan_bytes: int = 0  # of a budget, for what is there beside what the plan has a place for
+    gaps_bytes: int = 0  # of a budget, left free by the allocator between what stood there over steps as it was captured
     compiled: list[str] = dataclasses.field(default_factory=list)  # CompiledCode.met
     model: object = _gone  # weak reference to what was captured
 

@@ -20,7 +20,6 @@ from .held_over import hold_over
 from .in_place import put_in_place
 from .real_recorder import RealRecorder
 from .saved_hooks import pop_if_on_top
-from .sizes import block_bytes
 from .stand_in import fingerprint
 from .torch_internals import push_saved_tensors_hooks
 
@@ -128,14 +127,15 @@ class LiveRecording:
         with self._forgiving():
             self._recorder.log.end()
 
-    def held_bytes(self):
-        """Of what the step has seen and is there yet. To be asked behind end()."""
-        held = {}  # by storage, which may have been several as its size changed
+    def held_storages(self):
+        """Of what the step has seen and is there yet, those that were there before it, and those that it made. To be asked
+        behind end()."""
+        standing, made = {}, {}  # one that changes its size is several in the log
         for seen in self._recorder.log.storages:
             storage = None if seen.ref.expired() else torch.UntypedStorage._new_with_weak_ptr(seen.ref.cdata)
             if storage is not None and storage.device.type == self._device:
-                held[storage._cdata] = block_bytes(storage.nbytes(), self._device)
-        return sum(held.values())
+                (standing if seen.born < 0 else made)[storage._cdata] = storage
+        return list(standing.values()), [s for key, s in made.items() if key not in standing]
 
     def has_made_state(self):
         """Whether an optimizer made its state, so that the step is not like those that follow."""

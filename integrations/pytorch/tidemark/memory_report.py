@@ -45,6 +45,7 @@ class Report:
     replans: int = 0  # plans for larger loads that were taken up, so far
     paths: int = 0  # plans for other paths, or larger batches, that were taken up, so far
     reserve_bytes: int = 0  # of the budget, left to what is beside the step, and measured with it
+    gaps_bytes: int = 0  # of the budget, Graph.gaps_bytes
 
     @staticmethod
     def of(plan, model, measured, counters, limits, rungs, replans=0, paths=0):
@@ -71,6 +72,7 @@ class Report:
             replans,
             paths,
             plan.reserve_bytes,
+            plan.graph.gaps_bytes,
         )
 
     @property
@@ -115,6 +117,8 @@ class Report:
                 lines.append(f"            {format_bytes(self.predicted[role]):>12}  {role.replace('_', ' ')}")
         if self.reserve_bytes:
             lines.append(f"            {format_bytes(self.reserve_bytes):>12}  left to what is beside the step")
+        if self.gaps_bytes:
+            lines.append(f"            {format_bytes(self.gaps_bytes):>12}  left free between what stands there over steps")
         if self.measured_peak_bytes is None:
             how = "install()" if self.is_cpu else "cuda() or .npu()"
             lines.append(f"measured    not here: tidemark.allocator.{how}")

@@ -163,7 +163,7 @@ class PlanFollower:
             graph = None  # the optimizer was passed over, as where gradients overflow
         if graph is not None:
             graph.chunks, graph.host_link, graph.loads, graph.model = like.chunks, like.host_link, like.loads, like.model
-            graph.compiled = like.compiled
+            graph.compiled, graph.gaps_bytes = like.compiled, like.gaps_bytes
             graph.knows_requests = allocator.serves(like.device)
         self.changes.take_recording(self.plan, graph, live.failure)
 

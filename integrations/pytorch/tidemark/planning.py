@@ -122,7 +122,7 @@ def plan_within(
     progress=False,
 ):
     """As plan(), of sizes in bytes. Thread rule: any thread; the planner runs without Python's lock."""
-    taken_bytes = reserve_bytes + graph.beside_plan_bytes
+    taken_bytes = reserve_bytes + graph.beside_plan_bytes + graph.gaps_bytes
     step_bytes = max(1, budget_bytes - taken_bytes)
     text = graph.to_json((budget_bytes, reserve_bytes))
     answer, file = solve(
@@ -202,7 +202,8 @@ def _load(path):
     graph, budget = Graph.from_text(text, path)
     _check_same_step(graph, said["captured"], path)
     rank = said["ranks"][0]
-    budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], with_share(rank["peak_bytes"])) + graph.beside_plan_bytes, 0)
+    taken_bytes = graph.beside_plan_bytes + graph.gaps_bytes
+    budget_bytes, reserve_bytes = budget or (max(rank["budget_bytes"], with_share(rank["peak_bytes"])) + taken_bytes, 0)
     return dataclasses.replace(plan_of(graph, budget_bytes, said, content), reserve_bytes=reserve_bytes)
 
 

@@ -24,7 +24,7 @@ from .compiled_code import CompiledCode
 from .errors import CaptureError
 from .frames import ModuleFrames
 from .graph import HostLink
-from .held_elsewhere import allocated_bytes
+from .held_elsewhere import beside_storages
 from .live_recording import LiveRecording
 from .planning import plan
 from .running import refuse_within
@@ -77,8 +77,9 @@ class record:
         finally:
             self._undo.close()
         if kind is None:
-            self._elsewhere_bytes = max(0, allocated_bytes(torch.device(self._device)) - self._live.held_bytes())
+            self._elsewhere_bytes, gaps_bytes = beside_storages(*self._live.held_storages(), torch.device(self._device))
             self._graph = self._made()
+            self._graph.gaps_bytes = gaps_bytes
 
     def graph(self):
         """The Graph of the step, for plan(). Raises CaptureError where it is not to be had."""
