@@ -86,6 +86,28 @@ KernelTraits classified(const py::object& classify, const c10::OperatorName& op)
   return traits;
 }
 
+constexpr const char* kSavedName = "tidemark.Saved";
+
+void drop_saved(PyObject* capsule) {
+  const py::error_scope kept;  // a capsule may go while an exception is on its way
+  delete static_cast<Saved*>(PyCapsule_GetPointer(capsule, kSavedName));
+}
+
+/// A capsule: pybind11 would enter an object of its own, one for every tensor that is saved, in a table of all objects.
+py::object to_python(Saved saved) {
+  auto owned = std::make_unique<Saved>(std::move(saved));
+  PyObject* capsule = PyCapsule_New(owned.get(), kSavedName, &drop_saved);
+  if (capsule == nullptr) throw py::error_already_set();
+  static_cast<void>(owned.release());
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+const Saved& from_python(const py::object& packed) {
+  const void* saved = PyCapsule_GetPointer(packed.ptr(), kSavedName);
+  if (saved == nullptr) throw py::error_already_set();
+  return *static_cast<const Saved*>(saved);
+}
+
 /// The one before is for the caller to destroy, without the lock.
 template <class T>
 std::shared_ptr<T> replace(std::shared_ptr<T>& pointer, std::shared_ptr<T> with) {
@@ -349,7 +371,7 @@ py::object SessionEngine::pack(const py::object& object) {
   if (tensor.is_leaf() && tensor.requires_grad()) {  // the leaf itself, which has no history
     saved.kept = tensor;
     saved.version = VersionSeen(tensor);
-    return py::cast(std::move(saved));
+    return to_python(std::move(saved));
   }
   const auto steps = this->steps();
   const bool is_in_forward = !in_backward() || !top_->outside;  // a module differentiates, to be differentiated again
@@ -357,17 +379,17 @@ py::object SessionEngine::pack(const py::object& object) {
   if (is_followed && save_in_session(*steps, frame, n, tensor, saved)) {
     saved.geometry = Geometry::of(tensor);
     saved.version = VersionSeen(tensor);
-    return py::cast(std::move(saved));
+    return to_python(std::move(saved));
   }
   std::optional<Unseen> unseen;
   if (!has_python_kernels(tensor)) unseen.emplace();
   saved.kept = tensor.detach();
   saved.version = VersionSeen(saved.kept);
-  return py::cast(std::move(saved));
+  return to_python(std::move(saved));
 }
 
 py::object SessionEngine::unpack(const py::object& packed) {
-  const auto& saved = packed.cast<const Saved&>();
+  const Saved& saved = from_python(packed);
   if (saved.progress != nullptr) saved.progress->is_asked_for = true;
   auto tensor = found(saved);
   if (saved.handle && saved.micro_batch == counters_->micro_batches && top_->outside) {

@@ -128,7 +128,6 @@ PYBIND11_MODULE(tidemark_session, module) {
   module.attr("REQUESTS_OTHER") = static_cast<int>(TIDEMARK_REQUESTS_OTHER);
   module.attr("REQUESTS_TRANSIENT") = static_cast<int>(TIDEMARK_REQUESTS_TRANSIENT);
   py::class_<Frame, std::shared_ptr<Frame>>(module, "Frame").def_readonly("path", &Frame::path);
-  py::class_<Saved>(module, "Saved");
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
   module.def("top_pack_hook", &top_pack_hook);
   module.def("fixed_tensor", &fixed_tensor);
