@@ -51,13 +51,12 @@ def add_arguments(parser):
 
 def path_of(file, rank):
     """The plan of this process: {rank} in `file` is its rank, and {stage} its stage of the pipeline."""
-    values = {"rank": rank}
-    if "{stage}" in file:
-        values["stage"] = _stage()
-    try:
-        return file.format(**values)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return refuse(f"{file!r}: in braces there may be {{rank}} or {{stage}}, and nothing else")
+    path = file.replace("{rank}", str(rank))
+    if "{stage}" in path:
+        path = path.replace("{stage}", str(_stage()))
+    if "{" in path or "}" in path:
+        refuse(f"{file!r}: in braces there may be {{rank}} or {{stage}}, and nothing else")
+    return path
 
 
 def _stage():
@@ -70,7 +69,7 @@ def check_plan(budget, file, rank):
     """Before training, where the plan's file has to be there, or to be written by one process alone."""
     import tidemark
 
-    if file is not None and budget is not None and "{rank}" not in file and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if file is not None and budget is not None and "{rank}" not in file and _from_launcher("WORLD_SIZE", 1) > 1:
         refuse(f"{file!r}: each process plans for itself, and writes a file of its own; right would be {{rank}} in its name")
     if file is None or budget is not None or "{stage}" in file:  # which is known once training begins
         return
@@ -79,6 +78,14 @@ def check_plan(budget, file, rank):
         tidemark.Plan.load(path)
     except (OSError, tidemark.TidemarkError) as error:
         refuse(_reason(path, error))
+
+
+def _from_launcher(name, default):
+    """A number that torchrun, say, has put into the environment."""
+    text = os.environ.get(name, str(default))
+    if not (text.isascii() and text.isdigit()):
+        refuse(f"{text!r} in the environment; right would be a number from 0, as torchrun sets it", name)
+    return int(text)
 
 
 def _reason(path, error):
@@ -246,7 +253,7 @@ def main(argv=None):
     budget, plan = options.tidemark_budget, options.tidemark_plan
     if budget is None and plan is None:
         parser.error(f"give {BUDGET} SIZE or {PLAN} FILE; without either the script runs by itself")
-    rank = int(os.environ.get("RANK", "0"))
+    rank = _from_launcher("RANK", 0)
     check_plan(budget, plan, rank)
     _serve()
     sys.argv = [options.script, *others]

@@ -141,15 +141,20 @@ def _refusal(capsys, body):
     return said.splitlines()[-1]
 
 
-def test_what_is_wrong_is_refused_in_one_line(launcher, training, script, tmp_path, capsys):
+def test_what_is_wrong_is_refused_in_one_line(launcher, training, script, tmp_path, capsys, monkeypatch):
     def said(*argv):
         return _refusal(capsys, lambda: launcher.main([script, *argv]))
 
     assert "give --tidemark-budget SIZE or --tidemark-plan FILE" in said()
     assert "no.json: cannot read: No such file" in said("--tidemark-plan", str(tmp_path / "no.json"))
-    assert "{rank} or {stage}" in said("--tidemark-plan", "plan-{host}.json")
+    for file in ("plan-{host}.json", "plan-{rank.__class__}.json", "plan-{rank}-{.json"):
+        assert "{rank} or {stage}" in said("--tidemark-plan", file)
     assert "--tidemark-budget: " in said("--tidemark-budget", "60Gigs")
     assert "would do: budget=" in said("--tidemark-budget", "1MiB")
+    for name in ("RANK", "WORLD_SIZE"):
+        with monkeypatch.context() as environment:
+            environment.setenv(name, "one")
+            assert f"{name}: 'one' in the environment" in said("--tidemark-plan=plan.json", "--tidemark-budget=60GiB")
     assert tidemark.running._active is None
 
 
