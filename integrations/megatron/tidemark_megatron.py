@@ -52,11 +52,13 @@ def add_arguments(parser):
 def path_of(file, rank):
     """The plan of this process: {rank} in `file` is its rank, and {stage} its stage of the pipeline."""
     path = file.replace("{rank}", str(rank))
-    if "{stage}" in path:
-        path = path.replace("{stage}", str(_stage()))
-    if "{" in path or "}" in path:
+    return path.replace("{stage}", str(_stage())) if "{stage}" in path else path
+
+
+def _check_braces(file):
+    left = file.replace("{rank}", "").replace("{stage}", "")
+    if "{" in left or "}" in left:
         refuse(f"{file!r}: in braces there may be {{rank}} or {{stage}}, and nothing else")
-    return path
 
 
 def _stage():
@@ -69,9 +71,12 @@ def check_plan(budget, file, rank):
     """Before training, where the plan's file has to be there, or to be written by one process alone."""
     import tidemark
 
-    if file is not None and budget is not None and "{rank}" not in file and _from_launcher("WORLD_SIZE", 1) > 1:
+    if file is None:
+        return
+    _check_braces(file)
+    if budget is not None and "{rank}" not in file and _from_launcher("WORLD_SIZE", 1) > 1:
         refuse(f"{file!r}: each process plans for itself, and writes a file of its own; right would be {{rank}} in its name")
-    if file is None or budget is not None or "{stage}" in file:  # which is known once training begins
+    if budget is not None or "{stage}" in file:  # which is known once training begins
         return
     path = path_of(file, rank)
     try:
@@ -83,7 +88,7 @@ def check_plan(budget, file, rank):
 def _from_launcher(name, default):
     """A number that torchrun, say, has put into the environment."""
     text = os.environ.get(name, str(default))
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
         refuse(f"{text!r} in the environment; right would be a number from 0, as torchrun sets it", name)
     return int(text)
 

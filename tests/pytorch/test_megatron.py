@@ -149,6 +149,7 @@ def test_what_is_wrong_is_refused_in_one_line(launcher, training, script, tmp_pa
     assert "no.json: cannot read: No such file" in said("--tidemark-plan", str(tmp_path / "no.json"))
     for file in ("plan-{host}.json", "plan-{rank.__class__}.json", "plan-{rank}-{.json"):
         assert "{rank} or {stage}" in said("--tidemark-plan", file)
+        assert "{rank} or {stage}" in said("--tidemark-plan", file, "--tidemark-budget=60GiB")
     assert "--tidemark-budget: " in said("--tidemark-budget", "60Gigs")
     assert "would do: budget=" in said("--tidemark-budget", "1MiB")
     for name in ("RANK", "WORLD_SIZE"):

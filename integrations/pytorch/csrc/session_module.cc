@@ -5,7 +5,9 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/Storage.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -91,6 +93,11 @@ void translate(std::exception_ptr error) {
   }
 }
 
+/// Python's own data_ptr() makes a storage that is copied on write the storage's own.
+std::uintptr_t storage_address(const py::object& storage) {
+  return reinterpret_cast<std::uintptr_t>(THPStorage_Unpack(storage.ptr()).data());
+}
+
 /// What packs tensors that the calling thread saves, None where nothing does. PyTorch tells Python so from 2.8 on only.
 py::object top_pack_hook() {
   const auto& hooks = at::SavedTensorDefaultHooks::get_tls_state().stack;
@@ -131,6 +138,7 @@ PYBIND11_MODULE(tidemark_session, module) {
   module.def("count_phases", [](std::uintptr_t function) { count_phases(reinterpret_cast<SetPhase>(function)); });
   module.def("top_pack_hook", &top_pack_hook);
   module.def("fixed_tensor", &fixed_tensor);
+  module.def("storage_address", &storage_address);
   module.def("make_room_address", [] { return reinterpret_cast<std::uintptr_t>(&make_room_of_session); });
   py::enum_<Kernels>(module, "Kernels")
       .value("forwards", Kernels::forwards)

@@ -128,14 +128,14 @@ class LiveRecording:
             self._recorder.log.end()
 
     def held_storages(self):
-        """Of what the step has seen and is there yet, those that were there before it, and those that it made. To be asked
-        behind end()."""
-        standing, made = {}, {}  # one that changes its size is several in the log
+        """Of what the step has seen and is there yet: the model's and the optimizer's, and others, as the batch and gradients.
+        To be asked behind end()."""
+        standing, passing = [], []
         for seen in self._recorder.log.storages:
             storage = None if seen.ref.expired() else torch.UntypedStorage._new_with_weak_ptr(seen.ref.cdata)
             if storage is not None and storage.device.type == self._device:
-                (standing if seen.born < 0 else made)[storage._cdata] = storage
-        return list(standing.values()), [s for key, s in made.items() if key not in standing]
+                (standing if seen.role in ("parameter", "optimizer_state") else passing).append(storage)
+        return standing, passing
 
     def has_made_state(self):
         """Whether an optimizer made its state, so that the step is not like those that follow."""

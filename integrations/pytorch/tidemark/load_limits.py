@@ -42,7 +42,8 @@ class _Walk:
 
     def __init__(self, plan):
         self._plan, self._graph = plan, plan.graph
-        step_bytes = plan.budget_bytes - plan.reserve_bytes - plan.graph.gaps_bytes
+        taken_bytes = plan.reserve_bytes + self._graph.beside_plan_bytes + self._graph.gaps_bytes
+        step_bytes = plan.budget_bytes - taken_bytes
         self._room = step_bytes - allocator_share(step_bytes)
         swappable = self._graph.swappable()
         count = len(plan.schedule)
