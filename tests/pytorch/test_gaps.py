@@ -87,6 +87,20 @@ def test_the_smallest_budget_has_room_for_them(is_scattered):
     assert (f"{tidemark.sizes.format_bytes(gaps)}  left free between what stands there" in str(report)) == (gaps > 0)
 
 
+@pytest.mark.skipif(not hasattr(Exception, "add_note"), reason="Python before 3.11 has no notes")
+def test_a_plan_of_another_process_says_what_it_did_not_know(tmp_path):
+    x = torch.randn(ROWS, WIDTH)
+    recording = recorded(model()[0], x)
+    recording.plan(least_of(recording)).save(tmp_path / "plan.json")
+    net = model(is_scattered=True)[0]
+    with pytest.raises(torch.OutOfMemoryError) as raised:
+        with tidemark.session(tmp_path / "plan.json", net):
+            for _ in range(4):
+                step(net, x)
+    (note,) = raised.value.__notes__
+    assert "memory in one piece for it was not to be had" in note
+
+
 def test_what_others_have_in_gaps_is_counted_once():
     net, between = model(is_scattered=True)
     x = torch.randn(ROWS, WIDTH)

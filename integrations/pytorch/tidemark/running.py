@@ -112,6 +112,11 @@ class Session:
     def _why_out_of_memory(self):
         counters = self.counters
         said = f"tidemark: the plan has {format_bytes(self.plan.peak_bytes)} of {format_bytes(self.plan.budget_bytes)}"
+        if serves_requests(self.plan.graph) and counters.copies.get("planned_bytes") == 0:
+            return (
+                f"{said}, and memory in one piece for it was not to be had beside what stands there, which may be scattered; "
+                f"record the step in this process, for a plan that knows the gaps, or give a larger budget"
+            )
         if counters.off_plan == 0:
             return f"{said}, and no step departed from it; leave more to what the loop holds besides (reserve=), or to the budget"
         return (
