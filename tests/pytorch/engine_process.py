@@ -178,6 +178,7 @@ def main():
                 "keep_all": graph.keep_all_peak_bytes(),
                 "micro_batches": graph.micro_batches,
                 "least": smallest,
+                "gaps": graph.gaps_bytes,
                 "budget": plan.budget_bytes,
                 "reserved": report.measured_reserved_bytes,
                 "requests": [report.copies["requests_planned"], report.copies["requests_unplanned"]],

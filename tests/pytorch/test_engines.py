@@ -49,7 +49,7 @@ def test_what_fsdp_gathers_is_served_where_it_is_planned(tmp_path):
     """So that the budget is what was planned and the allocator's share of it."""
     for rank in trained("fsdp2_within_budget", tmp_path):
         assert rank["trained_alike"]
-        assert rank["least"] <= with_share(rank["predicted"])
+        assert rank["least"] <= with_share(rank["predicted"]) + rank["gaps"]
         assert rank["reserved"] <= rank["budget"]
         assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03, abs=GATHERED_BYTES)
         served, elsewhere = rank["requests"]
