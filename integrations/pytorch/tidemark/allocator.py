@@ -165,17 +165,15 @@ def holders():
     return library.take_buffer(buffer).decode()
 
 
-_owners = {}
+_owners = {None: 0}
 
 
 def count_to(name):
     """What the calling thread allocates from now on counts to `name` in holders() and where memory runs out; None:
     to no module."""
-    number = 0
-    if name is not None:
-        number = _owners.get(name)
-        if number is None:
-            number = _owners[name] = library.extension().tidemark_torch_add_owner(name.encode())
+    number = _owners.get(name)
+    if number is None:
+        number = _owners[name] = library.extension().tidemark_torch_add_owner(name.encode())
     library.extension().tidemark_torch_set_owner(number)
 
 

@@ -29,16 +29,16 @@ class Frame:
 
 
 class ModuleFrames:
-    """`on_begin()` is called before each forward of the root module, `on_place(frame)` whenever another module runs,
+    """`on_begin()` is called before each forward of the root module, `on_place(frame, path)` whenever another module runs,
     `on_failure()` where that forward has ended in an exception. `make_frame(path, call)` makes what is to be on the
     stack. A ModuleList as the root, which has no forward, stands for its modules: the loop calls each, as the chunks of a
     pipeline that a process holds."""
 
     def __init__(self, root, on_begin=None, on_place=None, make_frame=Frame, on_failure=None):
-        self._roots = {id(m) for m in (root if isinstance(root, torch.nn.ModuleList) else [root])}
-        self._names = {}
+        roots = {id(m) for m in (root if isinstance(root, torch.nn.ModuleList) else [root])}
+        self._modules = {}  # by id: name, whether it is a root, and what it wraps or None
         for name, module in root.named_modules():
-            self._names.setdefault(id(module), name)
+            self._modules.setdefault(id(module), (name, id(module) in roots, _wrapped_by(module)))
         self._on_begin = on_begin
         self._on_place = on_place
         self._make_frame = make_frame
@@ -51,11 +51,14 @@ class ModuleFrames:
         self.is_open = False  # from the root module's forward, whether it is trained by or not, to the next backward
         self._seen = {}
         self.micro_batch = 0
-        self.stack = [make_frame(OUTSIDE, 0)]
+        self._stand_outside(0)
+
+    def _stand_outside(self, call):
+        self._paths, self._stack = [OUTSIDE], [self._make_frame(OUTSIDE, call)]
 
     @property
     def top(self):
-        return self.stack[-1]
+        return self._stack[-1]
 
     def __enter__(self):
         self._thread = threading.get_ident()
@@ -87,13 +90,13 @@ class ModuleFrames:
 
     def next_call(self):
         """The site of a kernel call that is about to be made."""
-        frame = self.stack[-1]
+        frame = self._stack[-1]
         site = Site(self.micro_batch, frame.path, frame.call, frame.calls)
         frame.calls += 1
         return site
 
     def next_save(self):
-        frame = self.stack[-1]
+        frame = self._stack[-1]
         site = Site(self.micro_batch, frame.path, frame.call, frame.saves)
         frame.saves += 1
         return site
@@ -101,7 +104,8 @@ class ModuleFrames:
     # Modules that run as compiled code, whose hooks are not called
 
     def name_of(self, module):
-        return self._names.get(id(module))
+        known = self._modules.get(id(module))
+        return None if known is None else known[0]
 
     def call_compiled(self, module, call, *args, **kwargs):
         """Makes `call`, which may run as compiled code of the module: then enter_compiled() comes in it."""
@@ -125,44 +129,53 @@ class ModuleFrames:
     def _leave_compiled(self, output):
         self._leave_module(self._compiled.pop(), (), output)
 
-    def _name_of(self, module):
-        """None where the call does not count."""
-        name = self._names.get(id(module))
-        if name is None or in_backward() or not torch.is_grad_enabled() or threading.get_ident() != self._thread:
-            return None
-        return name
+    def _counts(self):
+        """Whether module calls do."""
+        return not in_backward() and torch.is_grad_enabled() and threading.get_ident() == self._thread
 
     def _enter_module(self, module, _args):
-        self._expected = module._orig_mod if is_compiled_wrapper(module) else None
-        self.is_open |= id(module) in self._roots
-        name = self._name_of(module)
-        if name is None:
+        known = self._modules.get(id(module))
+        if known is None:
+            self._expected = _wrapped_by(module)
             return
-        if id(module) in self._roots:
+        name, is_root, self._expected = known
+        if is_root:
+            self.is_open = True
+        if not self._counts():
+            return
+        if is_root:
             if self._on_begin is not None:
                 self._on_begin()
             self._seen = {}
-            self.stack = [self._make_frame(OUTSIDE, 0)]
+            self._stand_outside(0)
         call = self._seen.get(name, 0)
         self._seen[name] = call + 1
-        self.stack.append(self._make_frame(name, call))
+        self._paths.append(name)
+        self._stack.append(self._make_frame(name, call))
         self._tell()
 
     def _leave_module(self, module, _args, output):
-        if is_compiled_wrapper(module) and self._compiled and self._compiled[-1] is module._orig_mod:
+        known = self._modules.get(id(module))
+        wrapped = _wrapped_by(module) if known is None else known[2]
+        if wrapped is not None and self._compiled and self._compiled[-1] is wrapped:
             self._leave_compiled(output)
-        name = self._name_of(module)
-        if name is None:
+        if known is None or not self._counts():
             return
-        while len(self.stack) > 1:
-            if self.stack.pop().path == name:
+        name, is_root, _ = known
+        while len(self._stack) > 1:
+            self._stack.pop()
+            if self._paths.pop() == name:
                 break
-        if id(module) in self._roots:
-            self.stack = [self._make_frame(OUTSIDE, 1)]
+        if is_root:
+            self._stand_outside(1)
             if output is None and self._on_failure is not None:
                 self._on_failure()
         self._tell()
 
     def _tell(self):
         if self._on_place is not None:
-            self._on_place(self.top)
+            self._on_place(self._stack[-1], self._paths[-1])
+
+
+def _wrapped_by(module):
+    return module._orig_mod if is_compiled_wrapper(module) else None

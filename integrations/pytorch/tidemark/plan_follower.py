@@ -21,6 +21,7 @@ from .step_loads import StepLoads
 from .torch_internals import in_backward
 
 _RECORDED_STEPS = 3  # tries
+_HOLDERS = {OUTSIDE: None, "": "the model"}  # else the module's path
 
 
 class PlanFollower:
@@ -266,11 +267,11 @@ class PlanFollower:
         self.plan, self.steps = plan, steps
         self._hooks.spare(self.plan)
 
-    def _enter_frame(self, frame):
+    def _enter_frame(self, frame, path):
         if self.live is None:
             self.engine.enter(frame)
         if self.memory.is_limited:  # who holds the memory is said by module
-            allocator.count_to({OUTSIDE: None, "": "the model"}.get(frame.path, frame.path))
+            allocator.count_to(_HOLDERS.get(path, path))
 
     def _depart(self, path, call, what):
         self.loads.departed.append((path, call, what))
