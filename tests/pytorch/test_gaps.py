@@ -191,7 +191,7 @@ def test_storages_over_one_block_are_one():
     assert held_elsewhere(net, None, ())[0] == before >= others.nbytes
 
 
-def test_copies_on_write_stay_shared():
+def test_copies_on_write_are_left_shared():
     net, _ = model()
     net.register_buffer("copy", torch._lazy_clone(net[0].weight.detach()))
     before = allocator.statistics().allocated_bytes

@@ -37,7 +37,7 @@ def beside_storages(standing, passing, device):
 
 
 def _gaps_beside(passing, device):
-    """Bytes without a block that stays, in granules that have one. A block that is free or passes has those of others at its
+    """Bytes without a block that outlives the step, in granules that have one. A block that is free or passes has those of others at its
     ends only. `passing`: addresses."""
     held, gaps = set(), []
     for segment in memory_snapshot(device)["segments"]:
