@@ -37,8 +37,8 @@ def beside_storages(standing, passing, device):
 
 
 def _gaps_beside(passing, device):
-    """Bytes without a block that outlives the step, in granules that have one. A block that is free or passes has those of others at its
-    ends only. `passing`: addresses."""
+    """Bytes without a block that outlives the step, in granules that have one. A block that is free or passes has those of
+    others at its ends only. `passing`: addresses."""
     held, gaps = set(), []
     for segment in memory_snapshot(device)["segments"]:
         for block in segment["blocks"]:
