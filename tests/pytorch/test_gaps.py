@@ -93,12 +93,11 @@ def test_a_plan_of_another_process_says_what_it_did_not_know(tmp_path):
     x = torch.randn(ROWS, WIDTH)
     recording = recorded(model()[0], x)
     recording.plan(least_of(recording)).save(tmp_path / "plan.json")
-    allocator.empty_cache()
+    allocator.empty_cache()  # of what the recorded model had: layers that share its granules are not scattered
     net = model(is_scattered=True)[0]
-    with pytest.raises(torch.OutOfMemoryError) as raised:
-        with tidemark.session(tmp_path / "plan.json", net):
-            for _ in range(4):
-                step(net, x)
+    with pytest.raises(torch.OutOfMemoryError) as raised, tidemark.session(tmp_path / "plan.json", net):
+        for _ in range(4):
+            step(net, x)
     (note,) = raised.value.__notes__
     assert "memory in one piece for it was not to be had" in note
 
