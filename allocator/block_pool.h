@@ -130,6 +130,17 @@ class MappedPool : public BlockPool {
   /// Maps what holds a used range. On failure nothing has changed.
   [[nodiscard]] DeviceCode resume(Bytes limit_bytes);
 
+  // Whole granules of a live block without memory (mapped_pool_parts.cc), for CachingAllocator::unmap_part().
+  /// Takes the memory from behind [offset, offset + bytes), which keeps its place in the books; 0: the device does not
+  /// take it, or it is not made of granules with memory. REQUIRES: inside one used range that is not stitched; nothing
+  /// that touches it is in flight.
+  Bytes unmap_part(Bytes offset, Bytes bytes);
+  /// Memory behind that again, or behind its first `bytes`: what is left begins behind them. REQUIRES: a part without
+  /// memory begins there, as large at least.
+  [[nodiscard]] DeviceCode map_part(Bytes offset, Bytes bytes, StreamSlot stream);
+  /// What is without memory so, by offset.
+  [[nodiscard]] const MetadataVector<Stretch>& unmapped_parts() const { return parts_; }
+
  private:
   using Usable = std::function<bool(const RangeInfo&)>;
 
@@ -149,12 +160,14 @@ class MappedPool : public BlockPool {
   void visit_present(const Visit& visit) const;
   [[nodiscard]] MetadataVector<Stretch> used_granules(const MetadataVector<Stretch>& in) const;
   void forget(const MetadataVector<Stretch>& idle);
+  void forget_parts(const RangeInfo& gone);
   void unmap_again(std::size_t count);
 
   Bytes address_space_bytes_;
   Address base_ = 0;
   StitchedWindows windows_;
-  MetadataVector<Stretch> away_;  ///< while suspended: present in the books, without memory; by offset
+  MetadataVector<Stretch> away_;   ///< while suspended: present in the books, without memory; by offset
+  MetadataVector<Stretch> parts_;  ///< of live blocks: the same, whether suspended or not
 };
 
 class PlainPool : public BlockPool {

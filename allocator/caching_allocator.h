@@ -137,6 +137,14 @@ class CachingAllocator {
   [[nodiscard]] DeviceCode allocate_lent(Bytes bytes, StreamHandle stream, Address& address);
   void count_part(Bytes bytes);
   void discount_part(Bytes bytes);
+  /// The memory behind [offset, offset + bytes) of a lent block goes back to the device; the addresses stay the
+  /// block's. Returns the bytes gone: 0 where that is not made of whole granules with memory, for plain and stitched
+  /// blocks, and while suspended. REQUIRES: nothing in flight touches it, and nothing will until map_part() is `ok`.
+  Bytes unmap_part(Address block, Bytes offset, Bytes bytes);
+  /// Memory there again, within the limit, for which idle memory goes back to the device, also what is idle once the
+  /// device has been waited for. `mapped`: bytes that have it, all where `ok`; the rest is a part of its own from then
+  /// on, which begins behind them. invalid: no such block, or suspended. REQUIRES: a part as unmap_part() was given it.
+  [[nodiscard]] DeviceCode map_part(Address block, Bytes offset, Bytes bytes, Bytes& mapped);
   /// Frees a block, after the work submitted so far to its stream and to every stream noted. Both kinds.
   DeviceCode free(Address address);
   /// The same, but its last use on its own stream is over or ordered before what was submitted to `stream` so far.

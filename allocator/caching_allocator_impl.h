@@ -4,6 +4,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -86,6 +88,19 @@ struct CachingAllocator::Impl {
   Bytes trim(Bytes keep_bytes, const BlockPool* except = nullptr);
   [[nodiscard]] DeviceCode refuse(const BlockRequest& request, DeviceCode code);
   [[nodiscard]] Bytes reserved_bytes() const;
+
+  // Parts of lent blocks (lent_parts.cc).
+  /// act(pool, offset of the block there, its stream) under the shard's lock, for a live lent block of one piece in a
+  /// mapped pool; nothing: it is no such block. Under the core lock.
+  template <class Act>
+  auto on_lent(Address block, const Act& act)
+      -> std::optional<std::invoke_result_t<Act, MappedPool&, Bytes, StreamSlot>>;
+  [[nodiscard]] Bytes unmap_part(Address block, Bytes offset, Bytes bytes);
+  [[nodiscard]] DeviceCode map_part(Address block, Bytes offset, Bytes bytes, Bytes& mapped);
+  /// More of the part's granules behind its first `mapped` bytes, as many as the limit and the device allow; `ok`: all.
+  [[nodiscard]] DeviceCode map_within_limit(Address block, Bytes offset, Bytes bytes, Bytes& mapped);
+  /// Bytes of whole granules that hold nothing, or only blocks that were freed.
+  [[nodiscard]] Bytes idle_bytes();
 
   // Without memory (suspend.cc).
   [[nodiscard]] DeviceCode suspend(Contents contents);

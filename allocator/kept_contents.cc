@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "allocator/give_back.h"
+#include "allocator/mapped_pool_suspend.h"
 
 namespace tidemark::allocator {
 
@@ -17,16 +18,22 @@ void KeptContents::release() {
   bytes_ = 0;
 }
 
-/// Pinned memory for every used range, in pieces.
-DeviceCode KeptContents::take_pinned(const BlockPool& pool) {
+/// Pinned memory for every used range with memory of its own, in pieces.
+DeviceCode KeptContents::take_pinned(const MappedPool& pool) {
   const OffsetAllocator& space = pool.space();
   const Bytes largest = device_.traits().largest_pinned_bytes;
   const Bytes most = largest > 0 ? std::min(largest, kPieceBytes) : kPieceBytes;
-  Bytes left = space.used_bytes(), room = 0;
-  Address host = 0;
+  MetadataVector<Stretch> held;
   for (RangeId id = space.first(); id != kNoRange; id = space.next(id)) {
     const RangeInfo range = space.info(id);
-    if (range.state != RangeState::used) continue;
+    if (range.state == RangeState::used)
+      visit_without({.offset = range.offset, .bytes = range.bytes}, pool.unmapped_parts(),
+                    [&](const Stretch& part) { held.push_back(part); });
+  }
+  for (const Stretch& part : held) bytes_ += part.bytes;
+  Bytes left = bytes_, room = 0;
+  Address host = 0;
+  for (const Stretch& range : held) {
     for (Bytes done = 0; done < range.bytes;) {
       if (room == 0) {
         room = std::min(most, left);
@@ -42,7 +49,6 @@ DeviceCode KeptContents::take_pinned(const BlockPool& pool) {
       done += bytes;
     }
   }
-  bytes_ = space.used_bytes();
   return DeviceCode::ok;
 }
 
@@ -66,7 +72,7 @@ DeviceCode KeptContents::copy_all(StreamRole role, const Copy& copy) const {
   }
 }
 
-DeviceCode KeptContents::save(const BlockPool& pool) {
+DeviceCode KeptContents::save(const MappedPool& pool) {
   const auto copy_out = [&](StreamHandle stream) {
     DeviceCode copied = DeviceCode::ok;
     for (const Piece& piece : pieces_) {

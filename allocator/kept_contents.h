@@ -18,8 +18,9 @@ class KeptContents {
   KeptContents(const KeptContents&) = delete;
   KeptContents& operator=(const KeptContents&) = delete;
 
-  /// Copies every used range out and waits for it. REQUIRES: the device is idle. On failure it holds nothing.
-  [[nodiscard]] DeviceCode save(const BlockPool& pool);
+  /// Copies every used range out, but for parts without memory, and waits for it. REQUIRES: the device is idle. On
+  /// failure it holds nothing.
+  [[nodiscard]] DeviceCode save(const MappedPool& pool);
   /// Copies back what is still used, to where it came from, and waits for it. May be tried again.
   [[nodiscard]] DeviceCode restore(const BlockPool& pool) const;
   [[nodiscard]] Bytes bytes() const { return bytes_; }
@@ -30,7 +31,7 @@ class KeptContents {
     Bytes bytes = 0;
     Address host = 0;
   };
-  [[nodiscard]] DeviceCode take_pinned(const BlockPool& pool);
+  [[nodiscard]] DeviceCode take_pinned(const MappedPool& pool);
   template <class Copy>
   [[nodiscard]] DeviceCode copy_all(StreamRole role, const Copy& copy) const;
   void release();

@@ -118,7 +118,14 @@ std::optional<RangeInfo> MappedPool::occupy(StitchedWindow& window, StreamSlot s
 
 void MappedPool::give(RangeId range, StreamSlot stream, Epoch stamp) {
   StitchedWindow* window = windows_.window_of(range);
-  if (window == nullptr) return BlockPool::give(range, stream, stamp);
+  if (window == nullptr) {
+    const RangeInfo gone = space_.info(range);
+    const auto parts = std::ranges::count_if(
+        parts_, [&](const Stretch& part) { return part.offset >= gone.offset && part.offset < gone.end(); });
+    if (parts > 0) space_.reserve(2 * static_cast<std::size_t>(parts));  // for what forget_parts() notes
+    BlockPool::give(range, stream, stamp);
+    return forget_parts(gone);
+  }
   for (const RangeId piece : window->ranges) BlockPool::give(piece, stream, stamp);
   windows_.bury(*window, stream, stamp);
 }
@@ -297,7 +304,8 @@ std::string MappedPool::validate() const {
     }
   }
   Bytes present = space_.capacity() - space_.absent_bytes();
-  for (const Stretch& stretch : away_) present -= stretch.bytes;
+  for (const auto* unmapped : {&away_, &parts_})
+    for (const Stretch& stretch : *unmapped) present -= stretch.bytes;
   return present == reserved_bytes_ ? std::string{} : "reserved bytes differ from what is present";
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Which granules of a mapped pool have memory: all that its books call present, but for those that are away while it is
-// suspended. For mapped_pool.cc and mapped_pool_suspend.cc.
+// suspended, and for parts of live blocks. For mapped_pool.cc and mapped_pool_suspend.cc.
 
 #include "allocator/block_pool.h"
 
@@ -28,7 +28,7 @@ void MappedPool::visit_present(const Visit& visit) const {
       id = space_.next(id);
       run.bytes += space_.info(id).bytes;
     }
-    visit_without(run, away_, visit);
+    visit_without(run, parts_, [&](const Stretch& rest) { visit_without(rest, away_, visit); });
   }
 }
 

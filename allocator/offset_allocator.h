@@ -83,6 +83,8 @@ class OffsetAllocator {
   /// Exactly [offset, offset + bytes), rounded up to the unit, from free ranges of any domain; empty if a byte of it is
   /// used, absent or outside. O(ranges).
   [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes);
+  /// Host memory for so many more ranges, so that what makes no more cannot fail for want of it.
+  void reserve(std::size_t ranges) { reserve_books(ranges, kDefaultDomain); }
   /// Makes the bins of a domain, so that free() to it cannot fail.
   void prepare(FreeDomain domain) { reserve_books(0, domain); }
   /// Frees a used range for a domain. Returns the free range it ended up in.

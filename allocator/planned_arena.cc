@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "allocator/size_matching.h"
@@ -213,7 +214,8 @@ struct PlannedArena::State {
     for (const std::int32_t holder : predecessors_of(slot))
       if (at(holder).in_use()) return false;
     return std::ranges::none_of(stragglers, [&](std::int32_t straggler) { return at(straggler).overlaps(slot); }) &&
-           std::ranges::none_of(guests, [&](const Slot& guest) { return guest.overlaps(slot); });
+           std::ranges::none_of(guests, [&](const Slot& guest) { return guest.overlaps(slot); }) &&
+           std::ranges::none_of(aside, [&](const Slot& piece) { return piece.overlaps(slot); });
   }
 
   /// Moves on without handing the block at the cursor out, and keeps the invariant.
@@ -339,19 +341,20 @@ struct PlannedArena::State {
     counts.peak_live_bytes = std::max(counts.peak_live_bytes, counts.live_bytes);
   }
 
-  struct Piece {
+  struct Range {
     Bytes begin = 0, end = 0;
   };
 
   /// Ascending, of what the sequence has and of what is spare; unordered places are none.
-  [[nodiscard]] std::vector<Piece> free_pieces() const {
-    std::vector<Piece> used;
+  [[nodiscard]] std::vector<Range> free_pieces() const {
+    std::vector<Range> used;
     for (const std::vector<Slot>* const list : {&slots, &guests})
       for (const Slot& slot : *list)
         if (slot.in_use()) used.push_back({.begin = slot.offset, .end = slot.offset + slot.span});
+    for (const Slot& piece : aside) used.push_back({.begin = piece.offset, .end = piece.offset + piece.span});
     used.push_back({.begin = extent_bytes + options.spare_bytes, .end = 0});
-    std::ranges::sort(used, {}, &Piece::begin);
-    std::vector<Piece> free;
+    std::ranges::sort(used, {}, &Range::begin);
+    std::vector<Range> free;
     Bytes at = 0;
     for (const auto& [begin, end] : used) {
       if (begin > at) free.push_back({.begin = at, .end = begin});
@@ -369,6 +372,31 @@ struct PlannedArena::State {
       if (!slot.elsewhere && !slot.in_use() && slot.overlaps(range)) return ahead;
     }
     return kLookForWants;
+  }
+
+  /// The same of `count` granules from `begin` on, each looked at once however many blocks want it.
+  [[nodiscard]] std::vector<std::int32_t> wanted_granules(Bytes begin, Bytes granule, Bytes count) const {
+    std::vector<std::int32_t> wanted(static_cast<std::size_t>(count), kLookForWants);
+    std::vector<std::size_t> unknown(wanted.size() + 1);  // the first from each on that may not be known
+    std::iota(unknown.begin(), unknown.end(), std::size_t{0});
+    const auto unknown_from = [&](std::size_t i) {
+      while (unknown[i] != i) i = unknown[i] = unknown[unknown[i]];
+      return i;
+    };
+    const std::int32_t blocks = std::min(static_cast<std::int32_t>(slots.size()), kLookForWants);
+    for (std::int32_t ahead = 0; ahead < blocks; ++ahead) {
+      const Slot& slot = slots[static_cast<std::size_t>(cursor + ahead) % slots.size()];
+      if (slot.elsewhere || slot.in_use() || slot.span <= 0) continue;
+      const Bytes first = std::max<Bytes>(slot.offset - begin, 0) / granule;
+      const Bytes behind =
+          std::min(round_up(std::max<Bytes>(slot.offset + slot.span - begin, 0), granule) / granule, count);
+      for (std::size_t i = first < behind ? unknown_from(static_cast<std::size_t>(first)) : wanted.size();
+           i < static_cast<std::size_t>(behind); i = unknown_from(i)) {
+        wanted[i] = ahead;
+        unknown[i] = i + 1;
+      }
+    }
+    return wanted;
   }
 
   /// Where so much is free and the plan wants it last; of these in the smallest piece, and the lowest. Or nothing.
@@ -389,6 +417,26 @@ struct PlannedArena::State {
       if (end - begin > span) consider(end - span, end - begin);
     }
     return found;
+  }
+
+  /// The free granules, what the plan wants last first; `granule` in addresses.
+  [[nodiscard]] std::vector<Range> free_granules(Bytes granule) const {
+    const auto base = static_cast<Bytes>(options.base);
+    std::vector<std::pair<std::int32_t, Bytes>> whole;  // how far ahead it is wanted, where it begins
+    for (const auto& [begin, end] : free_pieces()) {
+      const Bytes from = round_up(base + begin, granule) - base, to = (base + end) / granule * granule - base;
+      if (from >= to) continue;
+      const std::vector<std::int32_t> wanted = wanted_granules(from, granule, (to - from) / granule);
+      for (std::size_t i = 0; i < wanted.size(); ++i)
+        whole.emplace_back(wanted[i], from + static_cast<Bytes>(i) * granule);
+    }
+    std::ranges::sort(whole, [](const auto& a, const auto& b) {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    });
+    std::vector<Range> granules;
+    granules.reserve(whole.size());
+    for (const auto& [wanted, at] : whole) granules.push_back({.begin = at, .end = at + granule});
+    return granules;
   }
 
   [[nodiscard]] auto find_guest(Address address) const {
@@ -415,6 +463,7 @@ struct PlannedArena::State {
   std::vector<std::int32_t> predecessors;
   std::vector<std::int32_t> stragglers;
   std::vector<Slot> guests;
+  std::vector<Slot> aside;  // pieces without memory
   std::int32_t cursor = 0;
   bool has_unordered_seen = false;  // since the cursor came here
   std::int64_t departed = 0;        // requests since the last that fitted
@@ -475,6 +524,31 @@ std::optional<Address> PlannedArena::allocate_anywhere(Bytes bytes) {
   ++state.counts.guests;
   state.note_live(bytes);
   return state.options.base + static_cast<Address>(*offset);
+}
+
+std::vector<PlannedArena::Piece> PlannedArena::set_aside(Bytes bytes, Bytes granule_bytes) {
+  State& state = *state_;
+  std::vector<State::Range> taken = state.free_granules(granule_bytes);
+  taken.resize(std::min(taken.size(), static_cast<std::size_t>(round_up(bytes, granule_bytes) / granule_bytes)));
+  std::ranges::sort(taken, {}, &State::Range::begin);
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < taken.size();) {
+    const Bytes begin = taken[i].begin;
+    Bytes end = begin;
+    for (; i < taken.size() && taken[i].begin == end; ++i) end = taken[i].end;
+    state.aside.push_back({.offset = begin, .span = end - begin});
+    pieces.push_back({.address = state.options.base + static_cast<Address>(begin), .bytes = end - begin});
+  }
+  return pieces;
+}
+
+void PlannedArena::put_back(Address address, Bytes bytes) {
+  const auto offset = static_cast<Bytes>(address - state_->options.base);
+  const auto piece = std::ranges::find(state_->aside, offset, &State::Slot::offset);
+  assert(piece != state_->aside.end() && bytes <= piece->span);
+  piece->offset += bytes;
+  piece->span -= bytes;
+  if (piece->span == 0) state_->aside.erase(piece);
 }
 
 bool PlannedArena::free(Address address) {

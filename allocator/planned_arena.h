@@ -44,6 +44,9 @@
 // has an unordered block for it between that block and the one before, besides those that have come. Was it the routed
 // one after all, then the requests are one ahead, as if it had departed.
 //
+// Pieces set aside. Where neither guests nor others find room, set_aside() takes pieces out of use, whole granules that
+// the plan wants last, so that their memory can serve elsewhere. They stand in everybody's way until put_back().
+//
 // Order between streams is not looked at: an arena serves one stream, or callers that wait for whoever held the bytes
 // before. free() means that whatever is submitted from now on may have
 // the bytes.
@@ -121,6 +124,19 @@ class PlannedArena {
   /// The free bytes that the plan wants last, where an unordered block's place does not do; nothing: no piece is as
   /// large. REQUIRES: bytes > 0.
   [[nodiscard]] std::optional<Address> allocate_anywhere(Bytes bytes);
+
+  struct Piece {
+    Address address = 0;
+    Bytes bytes = 0;
+    friend bool operator==(const Piece&, const Piece&) = default;
+  };
+  /// Takes free granules out of use, what the plan wants last first, until they are `bytes` or no more are free;
+  /// `granule_bytes`: a power of two, pieces begin and end at multiples of it. O(free pieces * blocks +
+  /// free granules).
+  [[nodiscard]] std::vector<Piece> set_aside(Bytes bytes, Bytes granule_bytes);
+  /// The first `bytes` of the piece that was set aside there are free again; the rest is a piece that begins behind
+  /// them. REQUIRES: one was, as large at least, and of granules both.
+  void put_back(Address address, Bytes bytes);
 
   /// false: no block of the arena is in use at this address, it is another's.
   bool free(Address address);

@@ -104,6 +104,67 @@ bool PlannedFront::wait_for_freed() {
   return true;
 }
 
+Bytes PlannedFront::unmap_idle(Bytes bytes) {
+  const Bytes granule = device_.traits().granule_bytes;
+  if (granule <= 0 || !device_.traits().mapping) return 0;
+  release_freed();
+  std::vector<PlannedArena::Piece> pieces;
+  {
+    const std::lock_guard lock(lock_);
+    pieces = arena_.set_aside(bytes, granule);
+  }
+  if (pieces.empty()) return 0;
+  // What had those bytes was submitted before they were set aside. A device that is lost has ended what ran, and on a
+  // CPU, whose stream is none, it is over.
+  const bool is_over = !is_recoverable(device_.synchronize_stream(stream_));
+  Bytes gone = 0;
+  for (const PlannedArena::Piece& piece : pieces) {
+    const Bytes unmapped =
+        is_over ? behind_.unmap_part(base_, static_cast<Bytes>(piece.address - base_), piece.bytes) : 0;
+    const std::lock_guard lock(lock_);
+    if (unmapped > 0) {
+      unmapped_.push_back(piece);
+    } else {
+      arena_.put_back(piece.address, piece.bytes);
+    }
+    gone += unmapped;
+  }
+  return gone;
+}
+
+/// The plan wants first what was taken last. A refusal ends it: what is asked for next would be refused as well, after
+/// waits for the device.
+DeviceCode PlannedFront::map_again() {
+  DeviceCode code = DeviceCode::ok;
+  std::vector<PlannedArena::Piece> pieces;
+  {
+    const std::lock_guard lock(lock_);
+    pieces = std::exchange(unmapped_, {});
+  }
+  while (!pieces.empty() && code == DeviceCode::ok) {
+    auto& [address, bytes] = pieces.back();
+    Bytes mapped = 0;
+    code = behind_.map_part(base_, static_cast<Bytes>(address - base_), bytes, mapped);
+    if (mapped > 0) {
+      const std::lock_guard lock(lock_);
+      arena_.put_back(address, mapped);
+    }
+    address += static_cast<Address>(mapped);
+    bytes -= mapped;
+    if (bytes == 0) pieces.pop_back();
+  }
+  const std::lock_guard lock(lock_);
+  unmapped_.insert(unmapped_.begin(), pieces.begin(), pieces.end());
+  return code;
+}
+
+Bytes PlannedFront::unmapped_bytes() const {
+  const std::lock_guard lock(lock_);
+  Bytes bytes = 0;
+  for (const PlannedArena::Piece& piece : unmapped_) bytes += piece.bytes;
+  return bytes;
+}
+
 bool PlannedFront::is_live(Address address) const {
   return arena_.owns(address) && std::ranges::find(held_, address, &Held::address) == held_.end();
 }

@@ -16,6 +16,11 @@
 // long as a block of it lives it serves where the allocator is at its end, and resume() has it serve the same plan
 // again: a training loop may hold the loss of one session into the next.
 //
+// Memory of idle granules. Where neither the allocator behind nor the arena has as much in one piece,
+// unmap_idle() returns granules of the arena that hold nothing to the device, so that the allocator can map as
+// many elsewhere. Their addresses stay the arena's; begin_step() is to come behind map_again(), which maps them again.
+// What there is no memory for stays without, and what was planned there is served by the allocator meanwhile.
+//
 // Cost: PlannedArena's, one uncontended lock and two counters. Threads: any.
 
 #include <atomic>
@@ -74,6 +79,16 @@ class PlannedFront {
   /// On the host, for the block that was freed first; false: none has events to wait for. REQUIRES: as release_freed().
   [[nodiscard]] bool wait_for_freed();
 
+  /// Granules of the arena that the plan wants last, until they are `bytes`; waits for the stream where there are any.
+  /// Blocks that were freed and are held for another stream keep theirs: wait_for_freed().
+  /// Returns the bytes that went to the device. REQUIRES: as release_freed().
+  Bytes unmap_idle(Bytes bytes);
+  /// Memory behind those again, as far as the allocator has it to spare; the code that the rest was refused with, else
+  /// `ok`. REQUIRES: as release_freed().
+  DeviceCode map_again();
+  /// Bytes of the arena that have no memory meanwhile.
+  [[nodiscard]] Bytes unmapped_bytes() const;
+
   /// `thread`: whose work the step is, where it is done by the thread that calls and not on a stream; the requests of
   /// others, as those of a communication library, come at any time and are left to the allocator behind. None: it is
   /// the stream that tells.
@@ -131,8 +146,9 @@ class PlannedFront {
   std::thread::id thread_;                              ///< of the step's work; none: any
   std::vector<std::pair<Address, StreamHandle>> uses_;  ///< of live blocks, by other streams
   std::vector<Held> held_;
-  std::atomic<bool> has_unwatched_{false};  ///< some of held_ may have
-  std::int64_t of_other_threads_ = 0;       ///< requests
+  std::vector<PlannedArena::Piece> unmapped_;  ///< but for those that unmap_idle() or map_again() has in hand
+  std::atomic<bool> has_unwatched_{false};     ///< some of held_ may have
+  std::int64_t of_other_threads_ = 0;          ///< requests
   const ForkHandlers at_fork_{ForkLevel::allocator, fork_steps()};
 };
 

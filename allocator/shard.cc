@@ -130,6 +130,7 @@ void Shard::keep(BlockHeader* block) {
   release_held();
   block->death = shared_.order.death_epoch(block->stream);
   held_ = block;
+  if (block->is_lent) release_held();  // parts of it may have no memory
 }
 
 void Shard::release_held() {

@@ -206,6 +206,39 @@ std::optional<Address> AllocatorGroup::allocate_guest(Bytes bytes, StreamHandle 
   }
 }
 
+Bytes AllocatorGroup::unmap_idle(const Fronts& fronts, Bytes bytes) {
+  Bytes gone = 0;
+  for (const auto& front : fronts | std::views::reverse) do
+      gone += front->unmap_idle(bytes - gone);
+    while (gone < bytes && front->wait_for_freed());
+  return gone;
+}
+
+/// Another thread may map again, for its step or since nothing helped it, what this one is about to take: the last that
+/// asks maps again, and who loses memory to the begin of a step tries once more.
+template <class Allocate>
+DeviceCode AllocatorGroup::allocate_from_idle(Bytes bytes, StreamHandle stream, const Allocate& allocate) {
+  const Bytes wanted = main_.rounded_bytes(bytes);
+  if (budget_.limit() > 0 && wanted > budget_.limit()) return DeviceCode::out_of_memory;
+  const Fronts fronts = copy_of_fronts();
+  const auto unmapped = [&] {
+    Bytes sum = 0;
+    for (const auto& front : fronts) sum += front->unmapped_bytes();
+    return sum;
+  };
+  DeviceCode code = DeviceCode::out_of_memory;
+  ++asking_;
+  bool is_lost = true;
+  for (int i = 0; i < 2 && is_lost && code == DeviceCode::out_of_memory && unmap_idle(fronts, wanted) > 0; ++i) {
+    const Bytes before = unmapped();
+    code = allocate_for(stream, allocate);
+    is_lost = unmapped() < before;
+  }
+  if (--asking_ == 0 && code != DeviceCode::ok)
+    for (const auto& front : fronts | std::views::reverse) static_cast<void>(front->map_again());
+  return code;
+}
+
 template <class Call>
 auto AllocatorGroup::on_front(Address address, const Call& call) const
     -> std::optional<std::invoke_result_t<Call, const std::shared_ptr<allocator::PlannedFront>&>> {
@@ -241,6 +274,8 @@ std::shared_ptr<allocator::PlannedFront> AllocatorGroup::resumed_front(std::span
 }
 
 void AllocatorGroup::begin_planned_step(allocator::PlannedFront& front, std::thread::id thread) {
+  // What is refused now stands aside in this step too.
+  static_cast<void>(with_relief(main_, [&] { return front.map_again(); }));
   const std::shared_lock lock(mutex_);
   front.begin_step(thread);
 }
@@ -301,10 +336,11 @@ DeviceCode AllocatorGroup::allocate_unnoted(Bytes bytes, StreamHandle stream, Ad
   }
   const DeviceCode code = allocate_for(stream, from_one);
   if (code != DeviceCode::out_of_memory) return code;
-  const auto guest = allocate_guest(bytes, stream);
-  if (!guest) return tell(code, bytes);
-  address = *guest;
-  return DeviceCode::ok;
+  if (const auto guest = allocate_guest(bytes, stream)) {
+    address = *guest;
+    return DeviceCode::ok;
+  }
+  return tell(allocate_from_idle(bytes, stream, from_one), bytes);
 }
 
 DeviceCode AllocatorGroup::allocate_plain(Bytes bytes, StreamHandle stream, Address& address, std::uint32_t owner) {
@@ -401,7 +437,7 @@ std::string AllocatorGroup::describe_fronts() const {
   Bytes live = 0, extent = 0;
   for (const auto& front : fronts_) {
     live += front->counts().live_bytes;
-    extent += front->extent_bytes();
+    extent += front->extent_bytes() - front->unmapped_bytes();
   }
   return fmt::format("The planned arena is {} of it, {} of that in use.", format_bytes(extent), format_bytes(live));
 }

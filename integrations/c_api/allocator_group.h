@@ -13,8 +13,8 @@
 //
 // Locks. `mutex_` comes before the allocators' and the arenas' own, and is held, shared, while an arena serves or takes
 // back: so it is not dropped meanwhile. Nothing that may wait for a framework's thread is done under it, since that
-// thread may want it: what arenas record and wait for is done on copies of their pointers (PlannedFront::release_freed,
-// wait_for_freed), and so are the allocators' own calls.
+// thread may want it: what arenas record, wait for, unmap and map again is done on copies of their pointers
+// (PlannedFront::release_freed, wait_for_freed, unmap_idle, map_again), and so are the allocators' own calls.
 //
 // Cost without pools and arenas: two loads on top of the allocator's own; with pools, a free looks its block up first;
 // with arenas, every call takes a lock that it shares.
@@ -160,6 +160,11 @@ class AllocatorGroup {
   [[nodiscard]] std::optional<Address> with_fronts(const Take& take) const;
   /// A guest's address, waited for where blocks that other streams use are in its way.
   [[nodiscard]] std::optional<Address> allocate_guest(Bytes bytes, StreamHandle stream) const;
+  /// Idle granules of the fronts, the latest first, that were unmapped; waits for blocks that are held.
+  [[nodiscard]] static Bytes unmap_idle(const Fronts& fronts, Bytes bytes);
+  /// Once more with those, which come back if that does not help either.
+  template <class Allocate>
+  DeviceCode allocate_from_idle(Bytes bytes, StreamHandle stream, const Allocate& allocate);
   /// What `call`(const std::shared_ptr<PlannedFront>&) answers of the arena that the address is in; nothing: it is in
   /// none.
   template <class Call>
@@ -187,6 +192,7 @@ class AllocatorGroup {
   RequestLog log_;
   Fronts fronts_;  ///< the last one serves, unless it has ended
   std::atomic<std::size_t> front_count_{0};
+  std::atomic<int> asking_{0};  ///< threads in allocate_from_idle()
   const ForkHandlers at_fork_{ForkLevel::group, fork_steps()};
 };
 

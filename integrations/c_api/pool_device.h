@@ -18,6 +18,7 @@ namespace tidemark::c_api {
 class SharedBudget {
  public:
   void set_limit(Bytes bytes) { limit_ = bytes; }
+  [[nodiscard]] Bytes limit() const { return limit_; }
   [[nodiscard]] bool take(Bytes bytes) {
     const Bytes limit = limit_;
     Bytes taken = taken_;
@@ -56,6 +57,9 @@ class PoolDevice final : public ForwardingDevice {
   }
   [[nodiscard]] DeviceCode wait_event(StreamHandle stream, EventHandle event) override {
     return captures_.covers(stream) ? DeviceCode::no_resource : ForwardingDevice::wait_event(stream, event);
+  }
+  [[nodiscard]] DeviceCode synchronize_stream(StreamHandle stream) override {
+    return captures_.covers(stream) ? DeviceCode::no_resource : ForwardingDevice::synchronize_stream(stream);
   }
   /// A capture does not survive that the device is waited for. What an allocator hoped for from waiting is not there.
   [[nodiscard]] DeviceCode synchronize_device() override {

@@ -367,6 +367,34 @@ TEST(PlannedArena, GuestsKeepLargePiecesWhole) {
   EXPECT_EQ(arena.allocate_anywhere(1024), at(0));
 }
 
+TEST(PlannedArena, PiecesSetAsideAreWholeGranulesThatThePlanWantsLast) {
+  const PlannedBlock blocks[] = {{.bytes = 10, .offset = 0},
+                                 {.bytes = 22, .offset = 10},
+                                 {.bytes = 30, .offset = 32},
+                                 {.bytes = 50, .offset = 10}};
+  PlannedArena arena(blocks, kOptions);
+  arena.begin_step();
+  EXPECT_EQ(arena.allocate(10), at(0));
+  using Piece = PlannedArena::Piece;
+  EXPECT_EQ(arena.set_aside(9, 8), (std::vector<Piece>{{.address = *at(32), .bytes = 16}}));
+  EXPECT_EQ(arena.set_aside(1, 8), (std::vector<Piece>{{.address = *at(48), .bytes = 8}}));
+  EXPECT_EQ(arena.set_aside(100, 8), (std::vector<Piece>{{.address = *at(16), .bytes = 16}}));
+  EXPECT_TRUE(arena.set_aside(1, 8).empty());
+  EXPECT_EQ(arena.allocate(22), std::nullopt);
+  EXPECT_EQ(arena.allocate_anywhere(7), std::nullopt);
+  EXPECT_EQ(arena.allocate_anywhere(6), at(10));
+  EXPECT_TRUE(arena.free(*at(10)));
+  arena.put_back(*at(32), 16);
+  EXPECT_EQ(arena.allocate(30), std::nullopt);
+  arena.put_back(*at(16), 8);
+  EXPECT_EQ(arena.allocate_anywhere(14), at(10));
+  EXPECT_TRUE(arena.free(*at(10)));
+  EXPECT_EQ(arena.allocate_anywhere(17), std::nullopt) << "the other half is still away";
+  arena.put_back(*at(24), 8);
+  arena.put_back(*at(48), 8);
+  EXPECT_EQ(arena.allocate(50), at(10));
+}
+
 TEST(PlannedArena, AnEmptyPlanServesNothing) {
   PlannedArena arena({}, kOptions);
   arena.begin_step();

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "device/forwarding_device.h"
@@ -35,7 +38,7 @@ class PlannedFrontTest : public testing::Test {
     EXPECT_EQ(allocator_->validate(), "");
     EXPECT_EQ(allocator_->statistics().allocated_bytes.current, 0);
     EXPECT_EQ(device_->synchronize_device(), DeviceCode::ok);
-    EXPECT_EQ(device_->race_count(), 0);
+    EXPECT_EQ(device_->race_count(), 0) << (device_->races().empty() ? std::string() : to_string(device_->races()[0]));
     allocator_.reset();
     for (const StreamHandle stream : streams_) EXPECT_EQ(device_->destroy_stream(stream), DeviceCode::ok);
     EXPECT_EQ(device_->leaks(), "");
@@ -248,6 +251,200 @@ TEST_F(PlannedFrontTest, GuestsHaveTheBytesOfWhatWasWaitedFor) {
   use(*guest, 0);
   give_back(*guest);
   EXPECT_TRUE(front_->is_empty());
+}
+
+std::vector<PlannedBlock> in_a_row(std::int64_t count, Bytes bytes) {
+  std::vector<PlannedBlock> blocks;
+  for (std::int64_t i = 0; i < count; ++i) blocks.push_back({.bytes = bytes, .offset = i * bytes});
+  return blocks;
+}
+
+TEST_F(PlannedFrontTest, IdleGranulesServeElsewhereUntilTheNextStep) {
+  open(in_a_row(8, 2 * kMiB));
+  allocator_->set_limit(statistics().reserved_bytes.current);
+  front_->begin_step();
+  const Address first = take(2 * kMiB);
+  use(first, 0);
+  Address beside = 0;
+  ASSERT_EQ(allocator_->allocate(8 * kMiB, streams_[0], beside), DeviceCode::out_of_memory);
+  ASSERT_EQ(front_->unmap_idle(8 * kMiB), 8 * kMiB);
+  EXPECT_EQ(front_->unmapped_bytes(), 8 * kMiB);
+  ASSERT_EQ(allocator_->allocate(8 * kMiB, streams_[0], beside), DeviceCode::ok);
+  EXPECT_EQ(allocator_->validate(), "");
+  use(beside, 0);
+  const Address second = take(2 * kMiB), third = take(2 * kMiB);  // those that the plan wanted last are gone
+  use(third, 0);
+  EXPECT_FALSE(front_->allocate_anywhere(4 * kMiB, streams_[0]));
+  for (const Address address : {first, second, third}) give_back(address);
+  front_->map_again();  // there is nothing to take
+  EXPECT_EQ(front_->unmapped_bytes(), 8 * kMiB);
+  EXPECT_EQ(allocator_->free(beside), DeviceCode::ok);
+  front_->map_again();
+  EXPECT_EQ(front_->unmapped_bytes(), 0);
+  front_->begin_step();
+  std::vector<Address> all;
+  for (int i = 0; i < 8; ++i) use(all.emplace_back(take(2 * kMiB)), 0);
+  EXPECT_EQ(all.front(), first);
+  for (const Address address : all) give_back(address);
+  EXPECT_LE(statistics().reserved_bytes.peak, 18 * kMiB);
+}
+
+TEST_F(PlannedFrontTest, APieceComesBackAsFarAsTheLimitAllows) {
+  open(in_a_row(8, 2 * kMiB));
+  allocator_->set_limit(statistics().reserved_bytes.current);
+  ASSERT_EQ(front_->unmap_idle(8 * kMiB), 8 * kMiB);
+  Address outlives = 0;
+  ASSERT_EQ(allocator_->allocate(5 * kMiB, streams_[0], outlives), DeviceCode::ok);
+  EXPECT_EQ(front_->map_again(), DeviceCode::out_of_memory);
+  EXPECT_EQ(front_->unmapped_bytes(), 4 * kMiB);
+  EXPECT_EQ(allocator_->validate(), "");
+  front_->begin_step();
+  std::vector<Address> served;
+  for (int i = 0; i < 8; ++i)
+    if (const auto address = front_->allocate(2 * kMiB, streams_[0])) use(served.emplace_back(*address), 0);
+  EXPECT_EQ(served.size(), 6U);
+  for (const Address address : served) give_back(address);
+  EXPECT_EQ(allocator_->free(outlives), DeviceCode::ok);
+  EXPECT_EQ(front_->map_again(), DeviceCode::ok);
+  EXPECT_EQ(front_->unmapped_bytes(), 0);
+}
+
+TEST_F(PlannedFrontTest, APieceComesBackAsFarAsTheDeviceHasMemory) {
+  open(in_a_row(8, 2 * kMiB));
+  ASSERT_EQ(front_->unmap_idle(16 * kMiB), 16 * kMiB);
+  MemoryInfo memory;
+  ASSERT_EQ(device_->memory_info(memory), DeviceCode::ok);
+  const Bytes others_bytes = memory.free_bytes - 6 * kMiB;  // another program's
+  Address others = 0;
+  ASSERT_EQ(device_->reserve(others_bytes, others), DeviceCode::ok);
+  ASSERT_EQ(device_->map(others, others_bytes), DeviceCode::ok);
+  EXPECT_EQ(front_->map_again(), DeviceCode::out_of_memory);
+  EXPECT_EQ(front_->unmapped_bytes(), 10 * kMiB);
+  EXPECT_EQ(allocator_->validate(), "");
+  ASSERT_EQ(device_->unmap(others, others_bytes), DeviceCode::ok);
+  ASSERT_EQ(device_->release(others, others_bytes), DeviceCode::ok);
+  EXPECT_EQ(front_->map_again(), DeviceCode::ok);
+  EXPECT_EQ(front_->unmapped_bytes(), 0);
+  const Address first = take(2 * kMiB);
+  use(first, 0);
+  give_back(first);
+}
+
+TEST_F(PlannedFrontTest, WhatCannotComeBackIsNotWaitedFor) {
+  open(in_a_row(8, 2 * kMiB));
+  allocator_->set_limit(statistics().reserved_bytes.current);
+  ASSERT_EQ(front_->unmap_idle(8 * kMiB), 8 * kMiB);
+  Address outlives = 0;
+  ASSERT_EQ(allocator_->allocate(7 * kMiB, streams_[0], outlives), DeviceCode::ok);
+  const Address busy = take(2 * kMiB);
+  use(busy, 0);
+  const std::int64_t waits = statistics().host_waits;
+  EXPECT_EQ(front_->map_again(), DeviceCode::out_of_memory);
+  EXPECT_EQ(statistics().host_waits, waits) << "no granule would be idle after it";
+  give_back(busy);
+  EXPECT_EQ(allocator_->free(outlives), DeviceCode::ok);
+}
+
+TEST_F(PlannedFrontTest, AnArenaEndsWithoutItsUnmappedGranules) {
+  open(in_a_row(8, 2 * kMiB));
+  const Bytes reserved = statistics().reserved_bytes.current;
+  ASSERT_EQ(front_->unmap_idle(6 * kMiB), 6 * kMiB);
+  front_.reset();
+  EXPECT_EQ(allocator_->validate(), "");
+  EXPECT_EQ(statistics().reserved_bytes.current, reserved - 6 * kMiB);
+  open(in_a_row(8, 2 * kMiB));  // as large as the block that ended: none of it is without memory
+  EXPECT_EQ(statistics().reserved_bytes.current, reserved);
+  std::vector<Address> all;
+  for (int i = 0; i < 8; ++i) use(all.emplace_back(take(2 * kMiB)), 0);
+  for (const Address address : all) give_back(address);
+  front_.reset();
+  Address next = 0;
+  ASSERT_EQ(allocator_->allocate(16 * kMiB, streams_[0], next), DeviceCode::ok);
+  use(next + 15 * kMiB, 0);
+  EXPECT_EQ(allocator_->free(next), DeviceCode::ok);
+}
+
+TEST_F(PlannedFrontTest, WhatItUnmappedIsNeitherKeptNorMappedBySuspension) {
+  open(in_a_row(8, 2 * kMiB));
+  const Address first = take(2 * kMiB);
+  ASSERT_EQ(front_->unmap_idle(6 * kMiB), 6 * kMiB);
+  const Bytes reserved = statistics().reserved_bytes.current;
+  ASSERT_EQ(allocator_->suspend(CachingAllocator::Contents::keep), DeviceCode::ok);
+  EXPECT_LE(allocator_->kept_bytes(), reserved);
+  EXPECT_EQ(front_->unmap_idle(2 * kMiB), 0);
+  front_->map_again();  // refused while there is no memory
+  EXPECT_EQ(front_->unmapped_bytes(), 6 * kMiB);
+  EXPECT_EQ(allocator_->validate(), "");
+  ASSERT_EQ(allocator_->resume(), DeviceCode::ok);
+  EXPECT_LE(statistics().reserved_bytes.current, reserved);
+  use(first, 0);
+  front_->map_again();
+  EXPECT_EQ(front_->unmapped_bytes(), 0);
+  give_back(first);
+}
+
+/// Whatever comes in whatever order: no byte has two owners or no memory, and the books are right.
+TEST_F(PlannedFrontTest, RandomStepsWithIdleGranulesElsewhere) {
+  constexpr Bytes kLimit = 40 * kMiB;
+  std::int64_t given = 0;
+  for (unsigned seed = 0; seed < 40; ++seed) {
+    std::mt19937 random(seed);
+    const auto draw = [&](std::uint32_t count) { return static_cast<Bytes>(random() % count); };
+    std::vector<PlannedBlock> blocks;
+    for (int i = 0; i < 24; ++i)
+      blocks.push_back({.bytes = (1 + draw(8)) * 512 * kKiB, .offset = draw(40) * 512 * kKiB});
+    allocator_->set_limit(kLimit);
+    open(blocks);
+    std::map<Address, std::pair<Bytes, bool>> live;  // by address: bytes, and whether the arena has them
+    const auto add = [&](Address address, Bytes bytes, bool of_front) {
+      const auto behind = live.lower_bound(address);
+      ASSERT_TRUE(behind == live.end() || address + static_cast<Address>(bytes) <= behind->first);
+      ASSERT_TRUE(behind == live.begin() ||
+                  std::prev(behind)->first + static_cast<Address>(std::prev(behind)->second.first) <= address);
+      live.emplace(address, std::pair{bytes, of_front});
+      const Touch touch{.address = address, .bytes = bytes, .kind = AccessKind::write};
+      ASSERT_EQ(device_->launch(streams_[0], {.estimate_ns = 1000, .touches = {&touch, 1}}), DeviceCode::ok);
+    };
+    const auto drop_one = [&] {
+      const auto one = std::next(live.begin(), draw(static_cast<std::uint32_t>(live.size())));
+      if (one->second.second) {
+        ASSERT_EQ(front_->free(one->first, nullptr), DeviceCode::ok);
+      } else {
+        ASSERT_EQ(allocator_->free(one->first), DeviceCode::ok);
+      }
+      live.erase(one);
+    };
+    for (int i = 0; i < 400; ++i) {
+      const Bytes bytes = (1 + draw(8)) * 512 * kKiB;
+      const auto act = draw(8);
+      if (act < 2) {
+        if (const auto address = front_->allocate(bytes, streams_[0])) add(*address, bytes, true);
+      } else if (act == 2) {
+        if (const auto address = front_->allocate_anywhere(bytes, streams_[0])) add(*address, bytes, true);
+      } else if (act == 3) {
+        Address address = 0;
+        if (allocator_->allocate(4 * bytes, streams_[0], address) == DeviceCode::ok) add(address, 4 * bytes, false);
+      } else if (act == 4) {
+        given += front_->unmap_idle(bytes);
+      } else if (act == 5 && draw(4) == 0) {
+        front_->map_again();
+        front_->begin_step();
+      } else if (act == 6 && draw(16) == 0) {
+        ASSERT_EQ(allocator_->suspend(), DeviceCode::ok);
+        ASSERT_EQ(allocator_->resume(), DeviceCode::ok);
+      } else if (!live.empty()) {
+        drop_one();
+      }
+      ASSERT_LE(statistics().reserved_bytes.current, kLimit);
+      if (i % 20 == 0) {
+        ASSERT_EQ(allocator_->validate(), "") << "seed " << seed;
+      }
+      if (HasFatalFailure()) return;
+    }
+    while (!live.empty()) drop_one();
+    front_.reset();
+  }
+  EXPECT_GT(given, 100 * kMiB);
 }
 
 TEST_F(PlannedFrontTest, ThreadsShareIt) {

@@ -182,6 +182,90 @@ TEST_F(AllocatorGroupTest, OneLimitHoldsForAll) {
   EXPECT_EQ(group_.free(other), DeviceCode::ok);
 }
 
+/// The plan's four blocks of 4 MiB lie one behind the other.
+TEST_F(AllocatorGroupTest, IdleGranulesOfAnArenaServeUntilTheNextStep) {
+  std::vector<allocator::PlannedBlock> blocks;
+  for (Bytes i = 0; i < 4; ++i) blocks.push_back({.bytes = 4 * kMiB, .offset = i * 4 * kMiB});
+  std::shared_ptr<allocator::PlannedFront> front;
+  ASSERT_EQ(group_.begin_planned(blocks, streams_[0], front), DeviceCode::ok);
+  group_.set_limit(group_.statistics().reserved_bytes.current);
+  const auto step = [&] {
+    group_.begin_planned_step(*front, {});
+    const std::int64_t before = front->counts().served;
+    std::vector<Address> taken;
+    for (int i = 0; i < 3; ++i) taken.push_back(allocate(4 * kMiB, 0));
+    EXPECT_EQ(front->counts().served, before + 3);
+    return taken;
+  };
+  const auto give_back = [&](const std::vector<Address>& taken) {
+    for (const Address address : taken) EXPECT_EQ(group_.free(address), DeviceCode::ok);
+  };
+  const std::vector<Address> first = step();
+  const Address beside = allocate(5 * kMiB, 1);  // another stream's, which the arena does not serve
+  EXPECT_EQ(front->unmapped_bytes(), 4 * kMiB);
+  give_back(first);
+  Address never = 0;
+  EXPECT_EQ(group_.allocate(Bytes{1} << 40, streams_[1], never, 0), DeviceCode::out_of_memory);
+  EXPECT_EQ(front->unmapped_bytes(), 4 * kMiB) << "what did not help is back";
+  give_back(step());
+  EXPECT_EQ(group_.free(beside, nullptr), DeviceCode::ok);
+  give_back(step());
+  EXPECT_EQ(front->unmapped_bytes(), 0);
+  group_.end_planned(*front);
+}
+
+TEST_F(AllocatorGroupTest, WhatAnArenaHoldsForABusyStreamIsWaitedForByAnother) {
+  std::shared_ptr<allocator::PlannedFront> front;
+  const allocator::PlannedBlock blocks[] = {{.bytes = 8 * kMiB, .offset = 0}, {.bytes = 8 * kMiB, .offset = 8 * kMiB}};
+  ASSERT_EQ(group_.begin_planned(blocks, streams_[0], front), DeviceCode::ok);
+  group_.set_limit(group_.statistics().reserved_bytes.current);
+  group_.begin_planned_step(*front, {});
+  for (int i = 0; i < 2; ++i) {
+    const Address address = allocate(8 * kMiB, 0);
+    const Touch touch{.address = address, .bytes = kMiB, .kind = AccessKind::write};
+    ASSERT_EQ(device_->launch(streams_[1], {.estimate_ns = 1'000'000'000, .touches = {&touch, 1}}), DeviceCode::ok);
+    ASSERT_EQ(group_.note_use(address, streams_[1]), DeviceCode::ok);
+    ASSERT_EQ(group_.free(address), DeviceCode::ok);
+  }
+  const Address beside = allocate(12 * kMiB, 1);
+  EXPECT_GT(front->unmapped_bytes(), 0);
+  EXPECT_EQ(group_.free(beside), DeviceCode::ok);
+  group_.end_planned(*front);
+}
+
+/// Steps begin on one thread while others take the arena's idle granules, some of them in vain.
+TEST_F(AllocatorGroupTest, ThreadsTakeIdleGranulesOfAnArenaWhileItsStepsBegin) {
+  std::shared_ptr<allocator::PlannedFront> front;
+  std::vector<allocator::PlannedBlock> blocks;
+  for (Bytes i = 0; i < 4; ++i) blocks.push_back({.bytes = 4 * kMiB, .offset = i * 4 * kMiB});
+  ASSERT_EQ(group_.begin_planned(blocks, streams_[0], front), DeviceCode::ok);
+  group_.set_limit(group_.statistics().reserved_bytes.current + 4 * kMiB);
+  std::atomic<int> served{0};
+  const auto take_and_free = [&](std::size_t stream, Bytes bytes) {
+    Address address = 0;
+    const DeviceCode code = group_.allocate(bytes, streams_[stream], address, 0);
+    EXPECT_TRUE(code == DeviceCode::ok || code == DeviceCode::out_of_memory);
+    if (code != DeviceCode::ok) return;
+    ++served;
+    EXPECT_EQ(group_.free(address), DeviceCode::ok);
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t stream = 1; stream < 3; ++stream)
+    threads.emplace_back([&, stream] {
+      for (int i = 0; i < 100; ++i) take_and_free(stream, (i % 8 == 0 ? 30 : 2 + 2 * (i % 4)) * kMiB);
+    });
+  for (int i = 0; i < 100; ++i) {
+    group_.begin_planned_step(*front, {});
+    for (int k = 0; k < 4; ++k) take_and_free(0, 4 * kMiB);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(served, 100);
+  group_.begin_planned_step(*front, {});
+  EXPECT_EQ(front->unmapped_bytes(), 0) << "nothing else is live";
+  EXPECT_EQ(group_.main().validate(), "");
+  group_.end_planned(*front);
+}
+
 TEST_F(AllocatorGroupTest, ThreadsAllocateWhilePoolsComeAndGo) {
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;

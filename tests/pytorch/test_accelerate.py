@@ -9,8 +9,6 @@ from test_fit import batch, layers, mean_square, same, what_was_learnt
 
 accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
-
 
 def prepared(scaler=None, **arguments):
     accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)

@@ -113,7 +113,6 @@ def test_what_layers_save_is_planned_and_nothing_is_compiled_anew(x, link):
     assert (counters.swapped if link else counters.recomputed) > 0 and counters.off_plan == 0
 
 
-@pytest.mark.usefixtures("quick_plans")
 def test_the_peak_is_within_the_budget(x):
     before = tidemark.allocator.statistics().allocated_bytes - x.nbytes  # of other tests, in caches of the compiler
     model = built(Model)

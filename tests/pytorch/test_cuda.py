@@ -2,10 +2,10 @@
 budget, with copies on streams of their own. Skipped where there is no GPU."""
 
 import contextlib
-import os
 
 import captured_layers
 import model as example  # of examples/mla_moe
+import on_gpu
 import pytest
 import tidemark
 import torch
@@ -18,17 +18,12 @@ from models import MODELS
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it is first used
+on_gpu.kind_or_skip()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def on_the_gpu():
-    """Kernels that give the same bits every time, and Tidemark's memory: CUDA must not have been used before."""
-    torch.cuda.memory.change_current_allocator(tidemark.allocator.cuda())
-    torch.use_deterministic_algorithms(True)
-    with torch.device("cuda"):
-        yield
-    torch.use_deterministic_algorithms(False)
+    yield from on_gpu.reproducibly("cuda")
 
 
 def wide():

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(
 
 def headers_of_cuda():
     site = pathlib.Path(torch.__file__).parents[1]
-    given = [site / "nvidia" / "cuda_runtime" / "include", pathlib.Path("/usr/local/cuda/include")]
+    packages = [site / "nvidia" / name / "include" for name in ("cu13", "cuda_runtime")]  # with CUDA 13, and before
+    given = [*packages, pathlib.Path("/usr/local/cuda/include")]
     return next((str(place) for place in given if (place / "cuda_runtime_api.h").exists()), None)
 
 

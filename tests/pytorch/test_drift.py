@@ -9,8 +9,6 @@ import tidemark
 import torch
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
-
 EXPERTS, WIDTH, LAYERS, SEQUENCES, LENGTH = 8, 64, 4, 16, 96
 LINK = tidemark.HostLink(5e9, 5e9)
 

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
 MEBIBYTE = 2**20
 
 

@@ -12,8 +12,6 @@ pytest.importorskip("accelerate", reason="accelerate is not installed")
 from tidemark.huggingface import TidemarkCallback  # noqa: E402
 from transformers import Trainer, TrainingArguments, ViTConfig, ViTForImageClassification  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
-
 
 class Images(torch.utils.data.Dataset):
     """Noise in seven classes."""

@@ -10,7 +10,6 @@ lightning = pytest.importorskip("lightning", reason="lightning is not installed"
 from tidemark.lightning import TidemarkCallback  # noqa: E402
 
 pytestmark = [
-    pytest.mark.usefixtures("quick_plans"),
     pytest.mark.filterwarnings("ignore:.*does not have many workers"),
     pytest.mark.filterwarnings("ignore:.*logging interval"),
 ]

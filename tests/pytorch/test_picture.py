@@ -101,7 +101,6 @@ def test_names_cannot_break_the_page():
         assert not re.search(r"<(script|b|i|u)>", picture.page)
 
 
-@pytest.mark.usefixtures("quick_plans")
 def test_what_was_measured_is_told_apart(tmp_path):
     model = layers()
     optimizer, x = sgd(model), batch()

@@ -123,6 +123,7 @@ def wide_encoder():
     return tidemark.capture(model, inputs, lambda out: out.square().mean())
 
 
+@pytest.mark.whole_search
 def test_a_time_limit_ends_the_search_with_a_plan():
     graph = wide_encoder()
     budget = graph.keep_all_peak_bytes() * 3 // 4
@@ -141,6 +142,7 @@ def test_a_time_limit_ends_the_search_with_a_plan():
             tidemark.plan(graph, budget, time_limit=wrong)
 
 
+@pytest.mark.whole_search
 def test_progress_is_told_to_a_function_or_drawn(monkeypatch):
     graph = wide_encoder()
     budget = graph.keep_all_peak_bytes() * 3 // 4

@@ -11,7 +11,6 @@ import torch
 from scaled_tensor import FrozenScaledLinear, ScaledLinear
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("quick_plans")
 WIDTH, DEPTH, BATCH, LENGTH = 256, 4, 8, 256
 
 

@@ -112,7 +112,7 @@ TEST(PlannedRequests, EveryOneAlsoWhereBlocksHaveAPadBehindThem) {
 TEST(PlannedRequests, WorkspacesLieInThePlaceOfWhatIsAskedForBehindThem) {
   std::int64_t within = 0, rebuilt = 0;
   for (const testing::Hears hears : {testing::Hears::everything, testing::Hears::what_it_asks_for})
-    for (const plan::RankPlan& plan : testing::random_captured_plans(15, 8, 1, hears)) {
+    for (const plan::RankPlan& plan : testing::random_captured_plans(15, 12, 1, hears)) {
       const std::vector<OpRequest> requests = with_work_before(requests_of(plan.graph), plan.graph, 3);
       const Served one = play(plan, 1, requests);
       EXPECT_EQ(one.counts.unplanned, 0) << one.counts.blocked << " blocked";

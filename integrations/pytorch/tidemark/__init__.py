@@ -34,6 +34,7 @@ from .device_memory import (
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
 )
+from .device_samples import device_sample, host_peak
 from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
 from .execution_trace import import_execution_trace
 from .fitting import fit
@@ -74,8 +75,10 @@ __all__ = [
     "aside",
     "capture",
     "chunks_for",
+    "device_sample",
     "drop_pool",
     "fit",
+    "host_peak",
     "import_execution_trace",
     "layer_names",
     "leave_plan",

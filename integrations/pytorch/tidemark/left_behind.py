@@ -3,7 +3,8 @@ then on.
 
 Capture calls the model once before it records, so that the step recorded is one of those that find it there. What is
 kept then are fakes, which training must not meet: memory without contents becomes memory on the device, anything else is
-taken out, or None, so that the program makes it anew.
+taken out, or None, so that the program makes it anew. What the program froze (gc.freeze) is among the collected again where
+there are such fakes: holders are found by the collector.
 
 Thread rule: in the thread that captures, when nothing of the capture is needed any more.
 """
@@ -23,7 +24,10 @@ def replace_fakes(recorder, device):
     if not _kept(recorder):
         return
     gc.collect()
-    for tensor in _fakes_kept(recorder):
+    fakes = _fakes_kept(recorder)
+    if fakes:
+        gc.unfreeze()  # and not frozen again: what is garbage later would stay
+    for tensor in fakes:
         real = _remade(tensor, recorder, device)
         for holder in gc.get_referrers(tensor):
             _replace(holder, tensor, real)
