@@ -1,2 +1,5 @@
 set(TIDEMARK_COST_FILES
-  cost/cost_model.cc)
+  cost/attention_time.cc
+  cost/collective_time.cc
+  cost/cost_model.cc
+  cost/matmul_time.cc)

@@ -1,0 +1,17 @@
+#pragma once
+// Two lanes that run beside each other but meet often: neither hides behind the other wholly. Modelled.
+
+#include <algorithm>
+#include <cmath>
+
+namespace tidemark::cost {
+
+/// (a^p + b^p)^(1/p), p = `sharpness` > 0: at least the longer lane, and most above it where both are as long. Seconds;
+/// a lane of no time leaves the other as it is.
+[[nodiscard]] inline double rounded_max(double a, double b, double sharpness) {
+  const double longer = std::max(a, b), shorter = std::min(a, b);
+  if (shorter <= 0) return longer;
+  return longer * std::pow(1 + std::pow(shorter / longer, sharpness), 1 / sharpness);
+}
+
+}  // namespace tidemark::cost

@@ -1,0 +1,131 @@
+#include "planner/step_time/feed_forward_work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/cost/collective_time.h"
+#include "planner/cost/matmul_time.h"
+#include "planner/cost/memory_time.h"
+
+namespace tidemark::step_time {
+namespace {
+
+constexpr double kElementBytes = 2;
+constexpr double kDenseLaunches = 6;  ///< of two products and what stands between and after them
+
+/// Products into and out of a feed-forward of `width`.
+Passes products(const StepSetting& setting, const cost::Matmul& rows, double width) {
+  cost::Matmul in = rows, out = rows;
+  in.columns = setting.rank.gates * width;
+  in.inner = setting.rank.hidden;
+  out.columns = setting.rank.hidden;
+  out.inner = width;
+  Passes passes;
+  passes.add_matmul(cost::matmul_passes(in, setting.device));
+  passes.add_matmul(cost::matmul_passes(out, setting.device));
+  return passes;
+}
+
+/// The activation reads what the products before it wrote and writes what the one after it reads.
+double activation_s(const StepSetting& setting, double rows, double width) {
+  return cost::memory_s((setting.rank.gates + 1) * rows * width * kElementBytes, setting.device);
+}
+
+/// Rows of the fullest rank.
+double fullest_rows(const StepSetting& setting) {
+  return setting.rank.routed_rows * setting.software.imbalance;
+}
+
+Passes expert_products(const StepSetting& setting) {
+  return products(setting,
+                  {.rows = fullest_rows(setting) / setting.rank.experts,
+                   .count = setting.rank.experts,
+                   .precision = setting.run.precision,
+                   .is_grouped = true},
+                  setting.rank.expert_ffn);
+}
+
+/// In fp32, at the TF32 rate. Backward is two products as long as the forward's.
+Passes router(const StepSetting& setting) {
+  const double forward_s = cost::matmul_s({.rows = setting.rank.split_tokens,
+                                           .columns = static_cast<double>(setting.run.model.experts),
+                                           .inner = setting.rank.hidden,
+                                           .precision = cost::Precision::tf32},
+                                          setting.device);
+  Passes passes;
+  passes.add_matmul({.forward_s = forward_s, .backward_s = 2 * forward_s});
+  return passes;
+}
+
+/// Share of what crosses nodes that is sent: a token goes once to each node that has one of its experts, on average.
+double remote_share(const StepSetting& setting, double nodes) {
+  if (!setting.run.sends_once_a_node || nodes <= 1) return 1;
+  const double top_k = static_cast<double>(setting.run.model.top_k);
+  return std::min(1.0, nodes * (1 - std::pow(1 - 1 / nodes, top_k)) / top_k);
+}
+
+/// Dispatch and combine, each pass, what is not hidden.
+double exchanges_s(const StepSetting& setting) {
+  const TimedRun& run = setting.run;
+  const cost::GroupSpan span = cost::group_span(run.expert, run.expert_tensor, setting.device);
+  const double bytes = fullest_rows(setting) / setting.rank.expert_tensor * setting.rank.hidden * kElementBytes;
+  const double one_s =
+      cost::exchange_s(bytes, remote_share(setting, span.nodes()), span, {.share = run.network_share}, setting.device);
+  return 2 * one_s * (1 - run.expert_hidden);
+}
+
+/// Rows gathered to and scattered from the ranks that share an expert, each pass; inside a node.
+double expert_tensor_s(const StepSetting& setting) {
+  const double bytes = setting.rank.routed_rows * setting.rank.hidden * kElementBytes;
+  const cost::GroupSpan span = cost::group_span(setting.run.expert_tensor, 1, setting.device);
+  return 2 * cost::ring_s(bytes, 1, span, {}, setting.device);
+}
+
+Passes routed(const StepSetting& setting, double activation_forward_s) {
+  // Permuted before dispatch and put back after combine: read and written each time.
+  constexpr double kPermuteTraffic = 4;
+  Passes passes = expert_products(setting);
+  passes += router(setting);
+  passes.add_vector(
+      cost::memory_s(kPermuteTraffic * kElementBytes * fullest_rows(setting) * setting.rank.hidden, setting.device));
+  passes.add_vector(activation_forward_s);
+  const double exchange_s = exchanges_s(setting), tensor_s = expert_tensor_s(setting);
+  for (PassCost* pass : {&passes.forward, &passes.backward}) {
+    pass->expert_s += exchange_s;
+    pass->tensor_s += tensor_s;
+  }
+  passes.forward.launches = setting.software.moe_launches + setting.run.more_moe_launches;
+  return passes;
+}
+
+/// All the micro-batch's tokens go through it. No factor on its activation: its software is younger than those that
+/// have one.
+Passes shared(const StepSetting& setting) {
+  const RankShape& rank = setting.rank;
+  if (rank.shared_ffn <= 0) return {};
+  Passes passes = products(setting, {.rows = rank.tokens, .precision = setting.run.precision}, rank.shared_ffn);
+  passes.add_vector(activation_s(setting, rank.tokens, rank.shared_ffn));
+  passes.forward.launches = kDenseLaunches;
+  return passes;
+}
+
+}  // namespace
+
+Passes dense_passes(const StepSetting& setting) {
+  const RankShape& rank = setting.rank;
+  Passes passes = products(setting, {.rows = rank.tokens, .precision = setting.run.precision}, rank.ffn);
+  passes.add_vector(setting.run.fused_vector_share * setting.software.activation_factor *
+                    activation_s(setting, rank.tokens, rank.ffn));
+  passes.forward.launches = kDenseLaunches;
+  return passes;
+}
+
+MoePasses moe_passes(const StepSetting& setting) {
+  const double activation_forward_s =
+      setting.software.activation_factor * activation_s(setting, fullest_rows(setting), setting.rank.expert_ffn);
+  return {.routed = routed(setting, activation_forward_s),
+          .shared = shared(setting),
+          .activation = {.vector_s = activation_forward_s, .launches = 2}};
+}
+
+}  // namespace tidemark::step_time

@@ -1,0 +1,24 @@
+set(TIDEMARK_STEP_TIME_FILES
+  step_time/attention_work.cc
+  step_time/constant_mfu.cc
+  step_time/ends_time.cc
+  step_time/feed_forward_work.cc
+  step_time/held_elements.cc
+  step_time/layer_time.cc
+  step_time/pipeline_time.cc
+  step_time/quantile.cc
+  step_time/rank_shape.cc
+  step_time/recompute_time.cc
+  step_time/row_notes.cc
+  step_time/row_refusal.cc
+  step_time/row_run.cc
+  step_time/sharded_time.cc
+  step_time/software.cc
+  step_time/split_fold.cc
+  step_time/step_end.cc
+  step_time/step_seconds.cc
+  step_time/time_bands.cc
+  step_time/time_errors.cc
+  step_time/time_ranking.cc
+  step_time/time_scores.cc
+  step_time/tracks.cc)
