@@ -79,6 +79,7 @@ Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& a
                                                                                     problem.machine().alignment_bytes),
                                                   .arena_of = {},
                                                   .work = pack_work(problem, request),
+                                                  .is_brief = request.is_brief && !problem.is_flat(),
                                                   .should_stop = stop_question(request)});
   return built;
 }

@@ -13,10 +13,16 @@ set(TIDEMARK_PLAN_FILES
   misfit.cc
   offload_loop.cc
   overflow.cc
+  plan_holdings.cc
+  plan_moves.cc
+  plan_remedy.cc
   planned_load.cc
   planner.cc
   policy.cc
   rank_planner.cc
   site_rooms.cc
+  step_phases.cc
+  storage_controls.cc
+  storage_names.cc
   target_loop.cc
   time_split.cc)

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <utility>
+
+#include "planner/decide/gaps/give_up.h"
+
 namespace tidemark::plan {
 namespace {
 
@@ -17,14 +20,15 @@ class LastResortSearch {
   Status run() {
     // Made anew: the problem of a flat step knows what searches at this budget came by.
     const std::shared_ptr<decide::RankProblem> whole = make_problem(in_, budgets_, plan_);
-    if (Status s = build_least(whole, in_.request.policy->decide); !s || whole->is_flat()) return s;
+    if (whole->is_flat()) return build_least(whole, in_.request.policy->decide);
+    if (in_.request.is_brief) return run_briefly(whole);
+    if (Status s = build_least(whole, in_.request.policy->decide); !s) return s;
     for (const DecideFunction& rule : in_.request.policy->fallbacks)
       if (Status s = build_least(whole, rule); !s) return s;
     if (in_.request.policy->offloads_state) {
-      // Nothing takes less room than state that comes and goes one storage at a time.
-      decide::sites::OffloadChoice all{.storages = offloadable_within(in_, budgets_.host, plan_), .device_budget = 0};
-      if (Status s = build_least(make_problem(in_, budgets_, plan_, std::move(all)), in_.request.policy->decide); !s)
-        return s;
+      const std::shared_ptr<decide::RankProblem> offloaded = with_all_offloaded();
+      if (Status s = build_least(offloaded, in_.request.policy->decide); !s) return s;
+      if (Status s = build_least(offloaded, give_up_all); !s) return s;
     }
     const Bytes least = result_.best.best.height();
     if (least <= budgets_.device) return {};
@@ -37,6 +41,22 @@ class LastResortSearch {
   [[nodiscard]] LastResort result() && { return std::move(result_); }
 
  private:
+  static PolicyAnswer give_up_all(const PolicyRequest& request) {
+    return answer_of(request, decide::gaps::give_up_all(request.problem.gaps(), request.host_budget_bytes));
+  }
+
+  /// Nothing takes less room than state that comes and goes one storage at a time.
+  [[nodiscard]] std::shared_ptr<decide::RankProblem> with_all_offloaded() const {
+    return make_problem(in_, budgets_, plan_,
+                        {.storages = offloadable_within(in_, budgets_.host, plan_), .device_budget = 0});
+  }
+
+  /// One plan that a whole search tries as well.
+  Status run_briefly(const std::shared_ptr<decide::RankProblem>& whole) {
+    if (!in_.request.policy->offloads_state) return build_least(whole, in_.request.policy->decide);
+    return build_least(with_all_offloaded(), give_up_all);
+  }
+
   /// Where addresses took more host memory than there is, the rule is asked again with that much less. Packed as if
   /// there were no device memory, so that whoever plans for the height that comes of it comes to it as well.
   Status build_least(const std::shared_ptr<decide::RankProblem>& problem, const DecideFunction& rule) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/held_span.h"
 #include "planner/planner.h"
 
 namespace tidemark::plan {
@@ -63,12 +64,15 @@ MemoryProfile memory_profile(const Graph& graph, const Schedule& schedule) {
   std::vector<RoleBytes> change(positions, RoleBytes{});
   std::vector<bool> changed(positions, false);
   for (const Residency& residency : schedule.residencies) {
-    if (residency.space != MemorySpace::device || residency.acquire >= residency.release) continue;
+    const HeldSpan span = held_span(residency, schedule.compute_tasks);
+    if (residency.space != MemorySpace::device || span.begin >= span.end) continue;
     const auto role = static_cast<std::size_t>(graph.template_of(residency.storage).role);
-    const auto begin = static_cast<std::size_t>(residency.acquire), end = static_cast<std::size_t>(residency.release);
+    const auto begin = static_cast<std::size_t>(span.begin), end = static_cast<std::size_t>(span.end);
     change[begin][role] += residency.bytes;
+    changed[begin] = true;
+    if (end == positions) continue;  // lasts: held until the next step begins
     change[end][role] -= residency.bytes;
-    changed[begin] = changed[end] = true;
+    changed[end] = true;
   }
   MemoryProfile profile;
   RoleBytes held{};
@@ -98,8 +102,8 @@ std::vector<Contributor> contributors_at(const Graph& graph, const Liveness& liv
 std::vector<Contributor> contributors_at(const Graph& graph, const Schedule& schedule, std::int32_t clock) {
   ContributorTable table(graph);
   for (const Residency& residency : schedule.residencies) {
-    const bool held = residency.acquire <= clock && clock < residency.release;
-    if (held && residency.space == MemorySpace::device) table.add(residency.storage, residency.bytes);
+    const bool is_held = held_span(residency, schedule.compute_tasks).holds(clock);
+    if (is_held && residency.space == MemorySpace::device) table.add(residency.storage, residency.bytes);
   }
   return table.list();
 }

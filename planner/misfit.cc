@@ -95,6 +95,7 @@ Status explain_misfit(const RankRequest& in, decide::RankProblem& problem, const
     f.misfit_is_proven = is_proven_misfit(in, problem, budgets, f.least_live_bytes);
     return {};
   }
+  if (in.request.policy->is_fixed || in.request.is_brief) return {};
   // A search more, where host memory may be what is short.
   if (f.smallest_host_budget_bytes > 0 || 2 * host_used < budgets.host) return {};
   const Result<BuiltPlan> ample = build_with_ample_host(in, budgets, plan, std::move(state));

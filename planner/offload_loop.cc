@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/decide/gaps/give_up.h"
 #include "planner/decide/gaps/prices.h"
 #include "planner/decide/sites/state_offload.h"
 #include "planner/target_loop.h"
@@ -24,6 +25,7 @@ class OffloadLoop {
     whole_ = make_problem(in_, budgets_, plan_);
     if (Status s = whole_->check(); !s) return s;
     const bool offloads = in_.request.policy->offloads_state && !whole_->is_flat();
+    if (offloads && in_.request.is_brief) return run_briefly();
     if (!offloads || whole_->persistent_bytes() <= budgets_.device)
       if (Status s = search(whole_); !s) return s;
     if (offloads && !has_plan_within(0))
@@ -51,6 +53,25 @@ class OffloadLoop {
     double bound_ns = 0;
     bool is_priced = false;
   };
+
+  /// Searches only where about the least that can be held fits: with all state on the device, or else with the share
+  /// of it that promises most. None: nothing was searched.
+  Status run_briefly() {
+    if (plan_.liveness.working_set_bytes > budgets_.device) return {};  // nothing fits
+    const decide::gaps::Choice all = decide::gaps::give_up_all(whole_->gaps(), budgets_.host);
+    const Bytes least = whole_->evaluator().price(all).peak_bytes;
+    if (least <= budgets_.device) {
+      if (Status s = search(whole_); !s || fits(best_.best, budgets_)) return s;
+    }
+    std::vector<Share> shares = shares_of_state();
+    std::erase_if(shares, [&](const Share& share) { return least - share.bytes > budgets_.device; });
+    if (shares.empty()) return {};
+    for (Share& share : shares) price(share);
+    const auto next = std::ranges::min_element(shares, {}, [&](const Share& s) { return estimate_ns(s); });
+    const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, next->choice);
+    if (Status s = problem->check(); !s) return s;
+    return search(problem);
+  }
 
   /// Plans are taken to be as far above their bounds as the one that offloads nothing.
   [[nodiscard]] double estimate_ns(const Share& share) const {

@@ -21,7 +21,8 @@ struct OffloadResult {
                                                         const RankPlan& plan);
 
 /// Reads plan.graph and plan.liveness, which the problem refers to from then on, and writes what else the search finds:
-/// attempts, frontier. Errors (internal): a schedule cannot be made.
+/// attempts, frontier. Of a brief request there may be no problem: nothing seemed worth a search. Errors (internal): a
+/// schedule cannot be made.
 [[nodiscard]] Result<OffloadResult> search_offload(const RankRequest& request, const Budgets& budgets, RankPlan& plan);
 
 }  // namespace tidemark::plan

@@ -18,6 +18,7 @@ constexpr double kMostQuantile = 0.999;
 /// A plan shifts the quantile a little against keep-all; asking for this much more load at first mostly saves a second
 /// round. It doubles, so that a rank whose quantile moves with its plan is caught up with.
 constexpr double kMargin = 0.01;
+constexpr double kBriefMargin = 0.03;  ///< planning again takes as long as all before
 constexpr int kRounds = 6;
 /// Planning again takes as long as all before it: a load is changed where that promises less by a ten-thousandth.
 constexpr double kWorthShare = 10000;
@@ -28,6 +29,11 @@ constexpr double kNearShare = 0.1;
 
 }  // namespace
 
+bool is_load_asked_for(const PlanRequest& request) {
+  const graph_build::ExpertLoadSpec& spec = request.job.expert_load;
+  return request.load || request.step || spec.quantile > 0 || spec.coefficient_of_variation <= 0;
+}
+
 Status PlannedLoad::start(std::size_t rank) {
   const graph_build::ExpertLoadSpec& spec = request_.job.expert_load;
   load_ = request_.load.value_or(spec.mean);
@@ -37,8 +43,14 @@ Status PlannedLoad::start(std::size_t rank) {
   if (!graph) return graph.error();
   all_kept_ = std::make_shared<const graph_build::PeakLoads>(
       graph.value(), graph_build::analyse_liveness(graph.value()), spec, most_load_);
-  load_ = std::min(most_load_, kMargin + all_kept_->load_at(quantile(), devices_));
+  load_ = std::min(most_load_, (request_.is_brief ? kBriefMargin : kMargin) + all_kept_->load_at(quantile(), devices_));
   return {};
+}
+
+void PlannedLoad::start_from(const Graph& graph, const Schedule& schedule) {
+  const graph_build::ExpertLoadSpec& spec = request_.job.expert_load;
+  const double wanted = graph_build::PeakLoads(graph, schedule, spec, most_load_).load_at(quantile(), devices_);
+  if (wanted > load_) load_ = std::min(most_load_, wanted + (spec.quantile > 0 ? kMargin : 0));
 }
 
 bool PlannedLoad::is_given() const {
@@ -84,8 +96,10 @@ bool PlannedLoad::settles(RankPlan& plan, std::int64_t step_ns) {
 void PlannedLoad::take(RankPlan& plan) {
   auto peaks = std::make_shared<const graph_build::PeakLoads>(plan.graph, plan.program.schedule,
                                                               request_.job.expert_load, most_load_);
+  const bool is_priced = !request_.figures_only || !is_load_asked_for(request_);
   const LoadPrices prices =
-      load_prices(plan, request_.machine, peaks->bytes_per_load(load_), request_.job.parallel.pipeline);
+      is_priced ? load_prices(plan, request_.machine, peaks->bytes_per_load(load_), request_.job.parallel.pipeline)
+                : LoadPrices{};
   const auto chunks_ns = [peaks, short_ns = prices.short_ns, devices = devices_](double load) {
     return short_ns * peaks->mean_excess(load, devices);
   };

@@ -18,6 +18,10 @@
 
 namespace tidemark::plan {
 
+/// Nothing that planning comes to changes the load but the quantile that is asked for: it is given, or loads do not
+/// vary.
+[[nodiscard]] bool is_load_asked_for(const PlanRequest& request);
+
 class PlannedLoad {
  public:
   /// An expert group of so many devices, one of which may get `most_load`.
@@ -27,7 +31,11 @@ class PlannedLoad {
   /// Before there is a plan: from the rank's graph at the mean load, everything kept. Errors: those of
   /// build_step_graph.
   [[nodiscard]] Status start(std::size_t rank);
+  /// The same by what is in memory under a fixed policy's own schedule, where its peaks vary more.
+  void start_from(const Graph& graph, const Schedule& schedule);
   [[nodiscard]] double load() const { return load_; }
+  /// Planning may change it.
+  [[nodiscard]] bool is_open() const { return !is_given(); }
   /// A rank that does not fit at load() is planned for another, or was.
   [[nodiscard]] bool is_tentative() const;
 

@@ -25,31 +25,36 @@ namespace {
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
+  std::vector<double> loads;  ///< of each rank, at which it was built
   std::vector<Graph> graphs;
   std::vector<std::vector<std::int64_t>> op_ns;
+  std::vector<simulate::RankWork> work;
   simulate::StepTiming timing;
 };
 
-Result<NominalStep> build_nominal(const PlanRequest& request, const std::vector<double>& loads) {
-  const auto ranks = static_cast<std::size_t>(request.job.parallel.pipeline);
-  NominalStep nominal;
+/// Builds what is not there yet at these loads.
+Status build_nominal(const PlanRequest& request, const std::vector<double>& loads, NominalStep& nominal) {
+  if (loads == nominal.loads) return {};
+  const std::size_t ranks = loads.size();
   nominal.graphs.resize(ranks);
   nominal.op_ns.resize(ranks);
-  std::vector<simulate::RankWork> work(ranks);
+  nominal.work.resize(ranks);
   Status status = threads::parallel_try_each(ranks, [&](std::size_t rank) -> Status {
+    if (!nominal.loads.empty() && nominal.loads[rank] == loads[rank]) return {};
     Result<Graph> graph =
         graph_build::build_step_graph(request.job, request.machine, static_cast<std::int32_t>(rank), loads[rank]);
     if (!graph) return graph.error();
     nominal.graphs[rank] = std::move(graph).value();
     nominal.op_ns[rank] = cost::op_durations(nominal.graphs[rank], request.machine, request.time_scale);
-    work[rank] = simulate::work_of(nominal.graphs[rank], nominal.op_ns[rank]);
+    nominal.work[rank] = simulate::work_of(nominal.graphs[rank], nominal.op_ns[rank]);
     return {};
   });
-  if (!status) return status.error();
-  Result<simulate::StepTiming> timing = simulate::simulate_step(work);
+  if (!status) return status;
+  Result<simulate::StepTiming> timing = simulate::simulate_step(nominal.work);
   if (!timing) return timing.error();
   nominal.timing = std::move(timing).value();
-  return nominal;
+  nominal.loads = loads;
+  return {};
 }
 
 StepFigures summarise(const PlanRequest& request, const simulate::StepTiming& timing, const PlanOutcome& outcome,
@@ -111,27 +116,6 @@ Result<std::vector<PlannedLoad>> first_loads(const PlanRequest& request) {
   return loads;
 }
 
-/// Plans the wanted ranks at the given loads, where `todo` says so.
-Status plan_ranks(const PlanRequest& request, const std::vector<std::int32_t>& ranks,
-                  const std::vector<PlannedLoad>& loads, const std::vector<char>& todo, NominalStep& nominal,
-                  std::vector<RankPlan>& plans) {
-  std::atomic<int> done{static_cast<int>(std::count(todo.begin(), todo.end(), 0))};
-  return threads::parallel_try_each(ranks.size(), [&](std::size_t i) -> Status {
-    if (todo[i] == 0) return {};
-    const auto r = static_cast<std::size_t>(ranks[i]);
-    const RankRequest in{.request = request,
-                         .nominal = nominal.timing.ranks[r],
-                         .op_ns = nominal.op_ns[r],
-                         .load = loads[r].load(),
-                         .is_tentative = loads[r].is_tentative()};
-    Result<RankPlan> plan = plan_rank(std::move(nominal.graphs[r]), in);
-    if (!plan) return plan.error();
-    plans[i] = std::move(plan).value();
-    if (request.progress) request.progress(++done, static_cast<int>(ranks.size()));
-    return {};
-  });
-}
-
 /// A given step has no tokens and no other rank to wait for.
 StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcome& outcome) {
   StepFigures f{.step_ns = timing.step_ns, .keep_all_step_ns = outcome.step.keep_all_step_ns};
@@ -146,10 +130,12 @@ StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcom
 /// Plays the step: the ranks planned by their programs, the others as given. Fills timelines and figures of the step
 /// but keep_all_step_ns, which it takes from there.
 Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, PlanOutcome& outcome) {
-  for (const RankPlan& plan : outcome.ranks)
+  threads::parallel_for_each(0, outcome.ranks.size(), [&](std::size_t i) {
+    const RankPlan& plan = outcome.ranks[i];
     work[static_cast<std::size_t>(plan.graph.rank)] = simulate::work_of(
         plan.graph, plan.program.schedule,
         schedule::charged_durations(plan.graph, plan.program.schedule, request.machine, plan.program.estimate_ns));
+  });
   Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   if (!timing) return timing.error();
   outcome.step = request.step ? summarise_given(timing.value(), outcome)
@@ -159,54 +145,132 @@ Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, Pl
   return {};
 }
 
-Result<PlanOutcome> plan_all(const PlanRequest& request, const std::vector<std::int32_t>& ranks) {
-  Result<std::vector<PlannedLoad>> first = first_loads(request);
-  if (!first) return first.error();
-  std::vector<PlannedLoad> loads = std::move(first).value();
+/// The wanted ranks of a job, planned at loads that they settle on.
+class JobPlanning {
+ public:
+  JobPlanning(const PlanRequest& request, std::vector<std::int32_t> ranks)
+      : request_(request), ranks_(std::move(ranks)), settled_(ranks_.size(), 0) {
+    outcome_.parameters = graph_build::count_parameters(request.job.model);
+    outcome_.ranks.resize(ranks_.size());
+  }
 
-  PlanOutcome outcome;
-  outcome.parameters = graph_build::count_parameters(request.job.model);
-  outcome.ranks.resize(ranks.size());
-  std::vector<char> todo(ranks.size(), 1);
-  NominalStep nominal;
-  std::vector<double> built;
-  const auto build = [&]() -> Status {
-    std::vector<double> now;
-    for (const PlannedLoad& load : loads) now.push_back(load.load());
-    if (now == built) return {};
-    Result<NominalStep> step = build_nominal(request, now);
-    if (!step) return step.error();
-    nominal = std::move(step).value();
-    built = std::move(now);
-    return {};
-  };
-  while (std::count(todo.begin(), todo.end(), 1) > 0) {
-    if (Status status = build(); !status) return status.error();
-    if (Status status = plan_ranks(request, ranks, loads, todo, nominal, outcome.ranks); !status) return status.error();
-    threads::parallel_for_each(0, ranks.size(), [&](std::size_t i) {
-      if (todo[i] != 0)
-        todo[i] = loads[static_cast<std::size_t>(ranks[i])].settles(outcome.ranks[i], nominal.timing.step_ns) ? 0 : 1;
+  Result<PlanOutcome> run() && {
+    Result<std::vector<PlannedLoad>> first = first_loads(request_);
+    if (!first) return first.error();
+    loads_ = std::move(first).value();
+    if (Status status = start_from_policy(); !status) return status.error();
+    if (request_.trial) {
+      if (Status status = build(); !status) return status.error();
+      outcome_.step.keep_all_step_ns = nominal_.timing.step_ns;
+      if (nominal_.timing.step_ns >= request_.trial->useless_step_ns) return cut_short();
+      if (Status status = plan(request_.trial->first); !status) return status.error();
+      if (!what_is_settled_fits()) return cut_short();
+    }
+    if (Status status = plan(ranks_); !status) return status.error();
+    if (Status status = finish(); !status) return status.error();
+    return std::move(outcome_);
+  }
+
+ private:
+  /// A fixed policy's schedule is known before its addresses are. Packing all of it at a load that is too low would
+  /// take as long as everything else.
+  Status start_from_policy() {
+    if (!request_.policy->is_fixed) return {};
+    if (std::ranges::none_of(loads_, &PlannedLoad::is_open)) return {};
+    if (Status status = build(); !status) return status;
+    return threads::parallel_try_each(ranks_.size(), [&](std::size_t i) -> Status {
+      const std::size_t r = rank(i);
+      if (!loads_[r].is_open()) return {};
+      RankPlan plan{.graph = nominal_.graphs[r]};
+      Result<std::optional<Schedule>> schedule = fixed_schedule(request_of(r), plan);
+      if (!schedule) return schedule.error();
+      if (schedule.value()) loads_[r].start_from(plan.graph, *schedule.value());
+      return {};
     });
   }
-  // A rank may have settled on a load that was tried earlier.
-  if (Status status = build(); !status) return status.error();
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    RankFigures& f = outcome.ranks[i].figures;
-    f.lower_bound_percent = 100.0 * static_cast<double>(f.lower_bound_ns) /
-                            static_cast<double>(std::max<std::int64_t>(1, nominal.timing.step_ns));
+
+  Status build() {
+    std::vector<double> now;
+    for (const PlannedLoad& load : loads_) now.push_back(load.load());
+    return build_nominal(request_, now, nominal_);
   }
 
-  outcome.step.keep_all_step_ns = nominal.timing.step_ns;
-  std::vector<simulate::RankWork> others(static_cast<std::size_t>(request.job.parallel.pipeline));
-  for (std::size_t r = 0; r < others.size(); ++r)
-    if (!std::binary_search(ranks.begin(), ranks.end(), static_cast<std::int32_t>(r)))
-      others[r] = simulate::work_of(nominal.graphs[r], nominal.op_ns[r]);
-  if (Status status = play(request, std::move(others), outcome); !status) return status.error();
-  for (RankPlan& plan : outcome.ranks)
-    for (ReceiveEvent& receive : plan.program.receives)
-      receive.arrival_estimate_ns = plan.timeline.end_ns[row(receive.task)];
-  return outcome;
-}
+  /// Those of `some` that are wanted and not settled, until they are.
+  Status plan(const std::vector<std::int32_t>& some) {
+    std::vector<std::size_t> todo;  // places in ranks_
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (settled_[i] == 0 && std::ranges::find(some, ranks_[i]) != some.end()) todo.push_back(i);
+    while (!todo.empty()) {
+      if (Status status = build(); !status) return status;
+      if (Status status = plan_once(todo); !status) return status;
+      threads::parallel_for_each(0, todo.size(), [&](std::size_t k) {
+        const std::size_t i = todo[k];
+        settled_[i] = loads_[rank(i)].settles(outcome_.ranks[i], nominal_.timing.step_ns) ? 1 : 0;
+      });
+      std::erase_if(todo, [&](std::size_t i) { return settled_[i] != 0; });
+    }
+    return {};
+  }
+
+  Status plan_once(const std::vector<std::size_t>& todo) {
+    std::atomic<int> done{static_cast<int>(std::ranges::count(settled_, 1))};
+    return threads::parallel_try_each(todo.size(), [&](std::size_t k) -> Status {
+      const std::size_t r = rank(todo[k]);
+      Result<RankPlan> plan = plan_rank(std::move(nominal_.graphs[r]), request_of(r));
+      if (!plan) return plan.error();
+      outcome_.ranks[todo[k]] = std::move(plan).value();
+      if (request_.progress) request_.progress(++done, static_cast<int>(ranks_.size()));
+      return {};
+    });
+  }
+
+  /// REQUIRES: build() at the loads of now.
+  [[nodiscard]] RankRequest request_of(std::size_t rank) const {
+    return {.request = request_,
+            .nominal = nominal_.timing.ranks[rank],
+            .op_ns = nominal_.op_ns[rank],
+            .load = loads_[rank].load(),
+            .is_tentative = loads_[rank].is_tentative()};
+  }
+
+  [[nodiscard]] std::size_t rank(std::size_t i) const { return static_cast<std::size_t>(ranks_[i]); }
+
+  [[nodiscard]] bool what_is_settled_fits() const {
+    for (std::size_t i = 0; i < ranks_.size(); ++i)
+      if (settled_[i] != 0 && !outcome_.ranks[i].figures.fits) return false;
+    return true;
+  }
+
+  PlanOutcome cut_short() {
+    std::size_t i = 0;
+    std::erase_if(outcome_.ranks, [&](const RankPlan&) { return settled_[i++] == 0; });
+    outcome_.is_whole = false;
+    return std::move(outcome_);
+  }
+
+  Status finish() {
+    // A rank may have settled on a load that was tried earlier.
+    if (Status status = build(); !status) return status;
+    const std::int64_t step_ns = nominal_.timing.step_ns;
+    outcome_.step.keep_all_step_ns = step_ns;
+    std::vector<simulate::RankWork> work = std::move(nominal_.work);
+    for (RankPlan& plan : outcome_.ranks)
+      plan.figures.lower_bound_percent = 100.0 * static_cast<double>(plan.figures.lower_bound_ns) /
+                                         static_cast<double>(std::max<std::int64_t>(1, step_ns));
+    if (Status status = play(request_, std::move(work), outcome_); !status) return status;
+    for (RankPlan& plan : outcome_.ranks)
+      for (ReceiveEvent& receive : plan.program.receives)
+        receive.arrival_estimate_ns = plan.timeline.end_ns[row(receive.task)];
+    return {};
+  }
+
+  const PlanRequest& request_;
+  std::vector<std::int32_t> ranks_;
+  std::vector<char> settled_;  ///< by place in ranks_
+  std::vector<PlannedLoad> loads_;
+  NominalStep nominal_;
+  PlanOutcome outcome_;
+};
 
 Result<PlanOutcome> plan_given(PlanRequest request) {
   const Graph& graph = *request.step->graph;
@@ -237,7 +301,7 @@ Result<PlanOutcome> plan_given(PlanRequest request) {
 }  // namespace
 
 bool PlanOutcome::fits() const {
-  return std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
+  return is_whole && std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
 }
 
 Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {
@@ -259,7 +323,7 @@ Result<PlanOutcome> plan_step(const PlanRequest& request) {
   if (request.threads > 0)
     limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(request.threads));
   if (request.step) return plan_given(request);
-  return plan_all(request, wanted_ranks(request));
+  return JobPlanning(request, wanted_ranks(request)).run();
 }
 
 }  // namespace tidemark::plan

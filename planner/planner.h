@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,13 @@ struct GivenStep {
   std::function<bool()> should_stop;
 };
 
+/// A plan that is of use only where all of its ranks fit and its step is short.
+struct Trial {
+  std::vector<std::int32_t> first;  ///< ranks planned before the others: those least likely to fit
+  /// Of no use is a step that is no shorter than this with everything kept and memory ignored.
+  std::int64_t useless_step_ns = std::numeric_limits<std::int64_t>::max();
+};
+
 struct PlanRequest {
   graph_build::JobSpec job;       ///< without a `step`
   std::optional<GivenStep> step;  ///< planned in place of the job
@@ -50,7 +58,16 @@ struct PlanRequest {
   std::vector<std::int32_t> ranks;  ///< empty: all
   double time_scale = 1.0;          ///< multiplies compute times (what-if against a measured layer time)
   double pack_effort = 1;           ///< of looking for addresses, > 0; up to 1: only the quick orders
-  int threads = 0;                  ///< 0: all cores; does not change the result
+  /// Peaks, added times and decisions are all that is asked for, as of a verdict: programs are not verified and must
+  /// not be run, worst_load_f is 0, a bound is told only where the search comes by one, prices of load only where
+  /// they decide it. Plans are the same as without.
+  bool figures_only = false;
+  /// An answer soon is worth more than the least added time: of a rank that exceeds its budget few targets are asked
+  /// for, then what needs about the least memory there is, and nothing in between. What fits so fits without, too.
+  bool is_brief = false;
+  /// Where it is seen to be of no use the outcome has only the ranks planned until then, or none.
+  std::optional<Trial> trial;
+  int threads = 0;                                    ///< 0: all cores; does not change the result
   std::function<void(int done, int total)> progress;  ///< called from any thread; may be empty
 };
 
@@ -141,6 +158,7 @@ struct PlanOutcome {
   StepFigures step;
   graph_build::ParameterCount parameters;
   bool stopped = false;  ///< the search of a given step was stopped before its end; not part of a plan file
+  bool is_whole = true;  ///< the ranks asked for are there: false of a trial that was of no use
   [[nodiscard]] bool fits() const;
 };
 

@@ -20,6 +20,7 @@ struct PolicyRequest {
   decide::RankProblem& problem;
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
+  bool is_brief = false;          ///< an answer soon is worth more than a cheap one
 };
 
 struct PolicyAnswer {
@@ -50,6 +51,9 @@ struct Policy {
   std::span<const DecideFunction> fallbacks = {};
   /// State that persists may be offloaded to host memory where that pays or nothing fits without.
   bool offloads_state = false;
+  /// `decide` answers the same whatever the budgets: there is one plan, and nothing to search for where it does not
+  /// fit. Without fallbacks and offloaded state.
+  bool is_fixed = false;
 };
 
 }  // namespace tidemark::plan

@@ -2,18 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
 #include "planner/any_load.h"
+#include "planner/built_plan.h"
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/rank_problem.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/last_resort.h"
 #include "planner/misfit.h"
 #include "planner/offload_loop.h"
+#include "planner/planned_load.h"
 #include "planner/schedule/peak.h"
 #include "planner/schedule/program_rows.h"
 #include "planner/schedule/scheduler.h"
@@ -93,11 +96,14 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   if (!searched) return searched.error();
   OffloadResult found = std::move(searched).value();
   std::vector<Heights> enough;
-  if (!fits(found.best, budgets) && !in.is_tentative) {
+  const bool is_searched = found.problem != nullptr;
+  if (is_searched && !fits(found.best, budgets) && in.request.policy->is_fixed) {
+    enough.push_back({.device = found.best.height(), .host = found.best.host_height()});
+  } else if (!is_searched || (!fits(found.best, budgets) && !in.is_tentative)) {
     Result<LastResort> last = try_last_resort(in, budgets, plan);
     if (!last) return last.error();
     enough = std::move(last.value().enough);
-    if (is_better(last.value().best.best, found.best, budgets)) found = std::move(last.value().best);
+    if (!is_searched || is_better(last.value().best.best, found.best, budgets)) found = std::move(last.value().best);
   }
   decide::RankProblem& problem = *found.problem;
   BuiltPlan& best = found.best;
@@ -115,6 +121,12 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
       schedule::task_durations(plan.graph, program.schedule, in.request.machine, in.request.time_scale);
   plan.task_ns = program.estimate_ns;
   plan.ns_per_byte = found.ns_per_byte;
+  if (in.request.figures_only) {
+    plan.figures.worst_load_f = 0;
+    // Prices of load look at sections of rows.
+    if (!is_load_asked_for(in.request)) schedule::add_program_rows(plan.graph, program);
+    return plan;
+  }
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
   schedule::add_program_rows(plan.graph, program);
@@ -123,6 +135,20 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   if (!load.reason.empty()) plan.figures.reason = std::move(load.reason);
   if (Status s = verify(plan.graph, program); !s) return s.error();
   return plan;
+}
+
+Result<std::optional<Schedule>> fixed_schedule(const RankRequest& in, RankPlan& plan) {
+  plan.liveness = graph_build::analyse_liveness(plan.graph);
+  const Budgets budgets = budgets_of(in.request);
+  const std::unique_ptr<decide::RankProblem> problem = make_problem(in, budgets, plan);
+  if (Status s = problem->check(); !s) return s.error();
+  const PolicyAnswer answer = in.request.policy->decide(
+      {.problem = *problem, .device_budget_bytes = budgets.device, .host_budget_bytes = budgets.host});
+  if (answer.plan == Plan{}) return std::optional<Schedule>();
+  Result<Schedule> schedule = schedule::build_schedule(
+      {.graph = plan.graph, .liveness = plan.liveness, .nominal = in.nominal, .plan = answer.plan});
+  if (!schedule) return schedule.error();
+  return std::optional(std::move(schedule).value());
 }
 
 }  // namespace tidemark::plan

@@ -3,6 +3,8 @@
 // the policy asked again, a bounded number of times, each attempt reported. Pure; ranks are independent once the
 // nominal timeline is known.
 
+#include <optional>
+
 #include "planner/planner.h"
 
 namespace tidemark::plan {
@@ -18,5 +20,9 @@ struct RankRequest {
 /// Fills everything of the RankPlan but task_ns-dependent simulation results. Errors (internal): a stage failed or the
 /// verifier refused what was built.
 [[nodiscard]] Result<RankPlan> plan_rank(Graph graph, const RankRequest& request);
+
+/// The schedule of a fixed policy, which depends neither on the budgets nor on the load; nothing: it keeps everything.
+/// `plan`: its graph alone is filled, the liveness is. REQUIRES: request.policy->is_fixed. Errors: as plan_rank().
+[[nodiscard]] Result<std::optional<Schedule>> fixed_schedule(const RankRequest& request, RankPlan& plan);
 
 }  // namespace tidemark::plan

@@ -4,11 +4,15 @@
 #include <utility>
 
 #include "planner/decide/flat/bound.h"
+#include "planner/planned_load.h"
 
 namespace tidemark::plan {
 namespace {
 
 constexpr int kMaxAttempts = 6;
+/// A brief search has room for one layout or two: it asks for less than a whole one at once.
+constexpr int kMaxBriefAttempts = 2;
+constexpr Bytes kBriefPackingShare = 22;  ///< of either memory
 /// Of a flat step, which takes back half of what is missing at a time: its search has an answer for every byte.
 constexpr int kMaxFlatAttempts = 16;
 constexpr int kBisections = 3;
@@ -39,16 +43,17 @@ class TargetLoop {
   Status run() {
     if (Status s = search_with(in_.request.policy->decide); !s) return s;
     if (fits(*best_, budgets_) && best_->cost.added_ns() == 0) return {};
-    if (problem_.is_flat()) return {};  // its search holds what simpler rules come to
+    if (problem_.is_flat() || is_brief()) return {};  // a flat search holds what simpler rules come to
     for (const DecideFunction& rule : in_.request.policy->fallbacks)
       if (Status s = search_with(rule); !s) return s;
     return {};
   }
 
   [[nodiscard]] TargetResult result() && {
-    return {.best = *std::move(best_),
-            .bound_ns = bound_ns_ ? *bound_ns_ : lower_bound(problem_, budgets_, in_.request),
-            .prices = std::move(prices_)};
+    const double bound_ns = bound_ns_          ? *bound_ns_
+                            : needs_no_bound() ? 0
+                                               : lower_bound(problem_, budgets_, in_.request);
+    return {.best = *std::move(best_), .bound_ns = bound_ns, .prices = std::move(prices_)};
   }
 
  private:
@@ -66,8 +71,9 @@ class TargetLoop {
 
   Status search_with(const DecideFunction& rule) {
     Progress p{.rule = rule};
+    if (in_.request.policy->is_fixed) return attempt(p, budgets_.device, budgets_.host);
     Bytes device = first_target(), host = first_host_target();
-    while (p.attempts < (problem_.is_flat() ? kMaxFlatAttempts : kMaxAttempts)) {
+    while (p.attempts < most_attempts()) {
       if (Status s = attempt(p, device, host); !s) return s;
       if (p.last_fits || p.exhausted || p.dearer) break;
       if (problem_.is_flat()) {
@@ -81,7 +87,7 @@ class TargetLoop {
       if (p.last_host_over > 0) host -= p.last_host_over + p.last_host_over / 4 + stride(budgets_.host);
       if (device <= 0 || host < 0) break;
     }
-    if (p.dearer) return {};
+    if (p.dearer || is_brief()) return {};
     const bool in_doubt = !p.last_fits && !p.fixed_rule;
     if (in_doubt) {
       // Nothing in between worked: the lowest peak the rule can reach is the likeliest to have addresses.
@@ -93,6 +99,19 @@ class TargetLoop {
     // Swaps in the way of copies of state: once more without any.
     const bool in_the_way = fits(*best_, budgets_) && best_->cost.added_ns() > best_->policy_added_ns;
     return in_the_way ? attempt(p, device, problem_.state_offload().bytes) : Status{};
+  }
+
+  [[nodiscard]] bool is_brief() const { return in_.request.is_brief && !problem_.is_flat(); }
+
+  [[nodiscard]] int most_attempts() const {
+    if (problem_.is_flat()) return kMaxFlatAttempts;
+    return is_brief() ? kMaxBriefAttempts : kMaxAttempts;
+  }
+
+  /// Nothing is below what adds nothing, and of what does not fit no bound is told.
+  [[nodiscard]] bool needs_no_bound() const {
+    if (in_.request.figures_only && is_load_asked_for(in_.request)) return true;
+    return in_.request.policy->is_fixed && (!fits(*best_, budgets_) || best_->cost.added_ns() == 0);
   }
 
   /// Between a target that fits and one that did not there may be a cheaper plan: tried where it is cheap, was in
@@ -117,13 +136,15 @@ class TargetLoop {
   [[nodiscard]] Bytes first_target() const {
     const bool packs_well = problem_.is_flat() || problem_.size() <= kSmallProblem;
     if (problem_.keep_all_peak_bytes() <= budgets_.device || packs_well) return budgets_.device;
-    return budgets_.device - std::max<Bytes>(0, budgets_.device - problem_.persistent_bytes()) / kPackingShare;
+    const Bytes share = is_brief() ? kBriefPackingShare : kPackingShare;
+    return budgets_.device - std::max<Bytes>(0, budgets_.device - problem_.persistent_bytes()) / share;
   }
 
   [[nodiscard]] Bytes stride(Bytes budget) const { return problem_.size() > kSmallProblem ? budget / kStrideShare : 0; }
 
   [[nodiscard]] Bytes first_host_target() const {
-    return problem_.size() <= kSmallProblem ? budgets_.host : budgets_.host - budgets_.host / kHostPackingShare;
+    if (problem_.size() <= kSmallProblem) return budgets_.host;
+    return budgets_.host - budgets_.host / (is_brief() ? kBriefPackingShare : kHostPackingShare);
   }
 
   void raise_bound(double ns) { bound_ns_ = std::max(bound_ns_.value_or(0.0), ns); }
@@ -131,7 +152,10 @@ class TargetLoop {
   /// Asks a rule, carries its plan to addresses, and keeps it if it is the best so far.
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
-    PolicyAnswer answer = p.rule({.problem = problem_, .device_budget_bytes = device, .host_budget_bytes = host});
+    PolicyAnswer answer = p.rule({.problem = problem_,
+                                  .device_budget_bytes = device,
+                                  .host_budget_bytes = host,
+                                  .is_brief = in_.request.is_brief});
     if (answer.prices)
       raise_bound(decide::gaps::bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     if (!prices_) prices_ = std::move(answer.prices);

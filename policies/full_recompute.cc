@@ -14,6 +14,7 @@ const plan::Policy kFullRecompute = {
     .name = "full-recompute",
     .help =
         "keep layer inputs and recorded routing, rebuild everything else in backward (full activation checkpointing)",
-    .decide = decide};
+    .decide = decide,
+    .is_fixed = true};
 
 }  // namespace tidemark::policies

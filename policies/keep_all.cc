@@ -10,7 +10,9 @@ plan::PolicyAnswer decide(const plan::PolicyRequest& request) {
 }  // namespace
 
 extern const plan::Policy kKeepAll;
-const plan::Policy kKeepAll = {
-    .name = "keep-all", .help = "keep every activation; the fastest step where it fits", .decide = decide};
+const plan::Policy kKeepAll = {.name = "keep-all",
+                               .help = "keep every activation; the fastest step where it fits",
+                               .decide = decide,
+                               .is_fixed = true};
 
 }  // namespace tidemark::policies

@@ -26,6 +26,7 @@ const plan::Policy kPublishedRecipe = {
         "recompute the MLA key and value vectors, the permuted expert input and the SwiGLU outputs (published), swap "
         "the un-permute "
         "input (inferred from the release dates of public options, not confirmed); the same on every layer and rank",
-    .decide = decide};
+    .decide = decide,
+    .is_fixed = true};
 
 }  // namespace tidemark::policies

@@ -25,6 +25,7 @@ const plan::Policy kPublishedRecipeAttentionSwap = {
     .help =
         "published-recipe, and swap the attention output as well (inferred: "
         "the public option appeared about 2025-05-07)",
-    .decide = decide};
+    .decide = decide,
+    .is_fixed = true};
 
 }  // namespace tidemark::policies

@@ -251,11 +251,7 @@ bool is_named_switch(std::string_view name) {
 Takes takes(std::string_view given) {
   const std::string name = table_name(given);
   const ArgumentRow* row = find_argument(name);
-  if (row == nullptr && name.starts_with("no-")) {  // a switch turned off; of what takes a value there is none
-    row = find_argument(std::string_view(name).substr(3));
-    return row != nullptr ? Takes::nothing : Takes::list;
-  }
-  if (row == nullptr) return Takes::list;
+  if (row == nullptr) return is_opposite(name) ? Takes::nothing : Takes::list;
   if (std::holds_alternative<SetSwitch>(row->set)) return Takes::nothing;
   if (std::holds_alternative<SetCount>(row->set) || std::holds_alternative<SetReal>(row->set)) return Takes::value;
   if (row->effect != Effect::used && is_named_switch(name)) return Takes::nothing;

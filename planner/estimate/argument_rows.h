@@ -78,7 +78,10 @@ inline constexpr double kMostTokens = 1 << 27;
 /// `--Some_name` as the table spells it.
 [[nodiscard]] std::string table_name(std::string_view given);
 
-/// The row of an argument, by name or else by family; nullptr: unknown.
+/// `no-x` or `disable-x` that no row has, of an x that one has.
+[[nodiscard]] bool is_opposite(std::string_view name);
+
+/// The row of an argument, by name, `disable-x` as `no-x`, or else by family; nullptr: unknown.
 [[nodiscard]] const ArgumentRow* find_argument(std::string_view name);
 
 }  // namespace tidemark::estimate

@@ -18,7 +18,11 @@ constexpr std::array<Groups, 10> kGroups = {
     model_arguments,     attention_arguments, expert_arguments,  parallel_arguments, optimizer_arguments,
     recompute_arguments, mindspeed_arguments, refused_arguments, training_arguments, numerics_arguments};
 
-using Index = std::map<std::string_view, const ArgumentRow*>;
+using Index = std::map<std::string_view, const ArgumentRow*, std::less<>>;
+
+/// Megatron-LM makes two switches of a field that is on by default, `--no-x` and `--disable-x`
+/// (megatron/training/argument_utils.py); the table has the first.
+constexpr std::string_view kDisable = "disable-";
 
 const Index& index() {
   static const Index by_name = [] {
@@ -39,23 +43,27 @@ struct Judge {
   Status judge(const Argument& argument, const std::string& name);
 
  private:
-  Status use(const Argument& argument, const ArgumentRow& row, bool inverted);
+  Status use(const Argument& argument, const ArgumentRow& row);
+  void note_unknown(const Argument& argument, const std::string& name);
   Argument without_rest(Argument argument, const std::string& name);
   void note(const Argument& argument, const std::string& name, Standing standing, std::string_view reason = {}) {
-    judged.push_back({.name = name, .place = argument.place, .standing = standing, .reason = reason});
+    judged.push_back(
+        {.name = name, .place = argument.place, .standing = standing, .reason = reason, .key = argument.key});
   }
 };
 
-Error at_place(std::string_view place, std::string_view name, std::string_view message) {
-  return bad_input(fmt::format("{}{}--{}: {}", place, place.empty() ? "" : ": ", name, message));
+Error at_place(std::string_view place, std::string_view name, std::string_view message, std::string_view key = {}) {
+  return bad_input(fmt::format("{}{}{}{}: {}", place, place.empty() ? "" : ": ", key.empty() ? "--" : "",
+                               key.empty() ? name : key, message));
 }
 
 Status bad_value(const Argument& argument, std::string_view name, std::string_view expected) {
   if (argument.value.find('$') != std::string::npos)
     return at_place(argument.place, name,
-                    fmt::format("nothing in the file says what {} is; {}", quoted(argument.value), expected));
-  return at_place(argument.place, name,
-                  fmt::format("{} is not a value it takes; {}", quoted(argument.value), expected));
+                    fmt::format("nothing in the file says what {} is; {}", quoted(argument.value), expected),
+                    argument.key);
+  return at_place(argument.place, name, fmt::format("{} is not a value it takes; {}", quoted(argument.value), expected),
+                  argument.key);
 }
 
 std::string range_of(const ArgumentRow& row) {
@@ -63,13 +71,13 @@ std::string range_of(const ArgumentRow& row) {
                      std::holds_alternative<SetCount>(row.set) ? "a whole number" : "a number", row.least, row.most);
 }
 
-Status Judge::use(const Argument& argument, const ArgumentRow& row, bool inverted) {
+Status Judge::use(const Argument& argument, const ArgumentRow& row) {
   const std::string& value = argument.value;
   if (const auto* turn = std::get_if<SetSwitch>(&row.set)) {
     // Tools that cut command lines leave an unresolved variable behind a switch.
     const std::optional<bool> on = value.starts_with('$') ? std::optional(true) : switch_value(value);
     if (!on) return bad_value(argument, row.name, "it is a switch: write it without a value, or true or false");
-    (*turn)(draft, *on != inverted);
+    (*turn)(draft, *on);
   } else if (const auto* take = std::get_if<SetText>(&row.set)) {
     if (const std::string_view expected = (*take)(draft, value); !expected.empty())
       return bad_value(argument, row.name, expected);
@@ -103,16 +111,16 @@ bool is_off(const Argument& argument) {
   return !argument.value.empty() && (switch_value(argument.value) == false || is_unset(argument.value));
 }
 
+void Judge::note_unknown(const Argument& argument, const std::string& name) {
+  if (!is_opposite(name)) return note(argument, name, Standing::not_understood, kUnknownArgument);
+  if (is_off(argument)) return note(argument, name, Standing::no_effect, "switched off");
+  note(argument, name, Standing::not_understood, kNoSuchOpposite);
+}
+
 Status Judge::judge(const Argument& argument, const std::string& name) {
   const ArgumentRow* row = find_argument(name);
-  bool inverted = false;
-  if (row == nullptr && name.starts_with("no-")) {
-    row = find_argument(std::string_view(name).substr(3));
-    inverted = row != nullptr && std::holds_alternative<SetSwitch>(row->set);
-    if (!inverted && row != nullptr && row->effect == Effect::used) row = nullptr;
-  }
   if (row == nullptr) {
-    note(argument, name, Standing::not_understood, kUnknownArgument);
+    note_unknown(argument, name);
     return {};
   }
   if (row->effect == Effect::used && draft.run.platform.framework == Framework::megatron_lm && is_of_mindspeed(name) &&
@@ -136,16 +144,21 @@ Status Judge::judge(const Argument& argument, const std::string& name) {
       }
       return {};
     case Effect::refused:
-      if (!is_off(argument)) return at_place(argument.place, name, row->reason);
+      if (!is_off(argument)) return at_place(argument.place, name, row->reason, argument.key);
       note(argument, name, Standing::no_effect, "switched off");
       return {};
     case Effect::used:
       note(argument, name, Standing::used);
       draft.doubt = {};
-      if (Status status = use(without_rest(argument, name), *row, inverted); !status) return status;
-      if (draft.doubt.empty()) return {};
-      judged.back().standing = Standing::not_understood;
-      judged.back().reason = draft.doubt;
+      if (Status status = use(without_rest(argument, name), *row); !status) return status;
+      if (!draft.doubt.empty()) {
+        judged.back().standing = Standing::not_understood;
+        judged.back().reason = draft.doubt;
+      } else if (argument.unsure_line > 0) {
+        judged.back().standing = Standing::not_understood;
+        judged.back().reason = "its value is a default, and a line that is not followed may set another";
+        judged.back().hint = fmt::format(": line {}", argument.unsure_line);
+      }
       return {};
   }
   return {};
@@ -158,7 +171,7 @@ Error error_of(const RunProblem& problem, const ArgumentSet& set) {
     for (auto given = list->rbegin(); given != list->rend(); ++given) {
       if (list == &set.environment ? given->name != problem.argument : table_name(given->name) != problem.argument)
         continue;
-      if (list == &set.arguments) return at_place(given->place, problem.argument, problem.message);
+      if (list == &set.arguments) return at_place(given->place, problem.argument, problem.message, given->key);
       return bad_input(
           fmt::format("{}{}{}: {}", given->place, given->place.empty() ? "" : ": ", problem.argument, problem.message));
     }
@@ -193,9 +206,20 @@ std::string table_name(std::string_view given) {
 
 const ArgumentRow* find_argument(std::string_view name) {
   if (const auto found = index().find(name); found != index().end()) return found->second;
+  if (name.starts_with(kDisable)) {
+    const auto found = index().find("no-" + std::string(name.substr(kDisable.size())));
+    if (found != index().end()) return found->second;
+  }
   for (const ArgumentRow& family : argument_families())
     if (name.starts_with(family.name)) return &family;
   return nullptr;
+}
+
+bool is_opposite(std::string_view name) {
+  for (const std::string_view turns_off : {std::string_view("no-"), kDisable})
+    if (name.starts_with(turns_off) && find_argument(name) == nullptr)
+      return find_argument(name.substr(turns_off.size())) != nullptr;
+  return false;
 }
 
 bool is_known(std::string_view name) {
@@ -250,12 +274,17 @@ Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
     const Argument& argument = set.arguments[i];
     const std::string name = table_name(argument.name);
     if (last[name] != i) {
-      imported.judged.push_back(
-          {.name = name, .place = argument.place, .standing = Standing::no_effect, .reason = "given again further on"});
+      imported.judged.push_back({.name = name,
+                                 .place = argument.place,
+                                 .standing = Standing::no_effect,
+                                 .reason = "given again further on",
+                                 .key = argument.key});
       continue;
     }
     if (Status status = judge.judge(argument, name); !status) return status.error();
   }
+  for (const UnreadWords& words : set.unread)
+    imported.judged.push_back({.place = words.place, .standing = Standing::not_understood, .hint = words.what});
   imported.lost = imported.notes.size();
   if (const Problem problem = read_environment(draft, set.environment)) return error_of(*problem, set);
   if (const Problem problem = derive(draft, hints, imported.notes)) {

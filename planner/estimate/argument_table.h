@@ -19,11 +19,20 @@ struct Argument {
   std::string value;
   bool is_switch = false;
   std::string place;
+  std::string key;               ///< what a configuration file calls it: `model.num_layers`; empty: it is an argument
+  std::int32_t unsure_line = 0;  ///< its value is a default, and this line may set another; 0: nothing may
+};
+
+/// Something beside the arguments that may hold more of them, or other ones.
+struct UnreadWords {
+  std::string place;
+  std::string what;  ///< what it is and what became of it, for a message
 };
 
 struct ArgumentSet {
   std::vector<Argument> arguments;    ///< as they come; of equal names the last counts, as in argparse
   std::vector<Argument> environment;  ///< NAME and value of environment variables set beside them
+  std::vector<UnreadWords> unread;    ///< each rules out that the run is understood
 };
 
 /// Hints that are not arguments.
@@ -40,10 +49,13 @@ enum class Standing : std::uint8_t { used, no_effect, not_understood };
 
 /// One argument and what was made of it, with the reason where it has no effect or is not understood.
 struct JudgedArgument {
-  std::string name;
+  std::string name;  ///< empty: `reason` and `hint` are of the whole file, or of words that no argument was made of
   std::string place;
   Standing standing = Standing::used;
   std::string_view reason;
+  std::string key;   ///< Argument::key
+  std::string said;  ///< what the file sets the key to; of a launch script empty
+  std::string hint;  ///< behind the reason: ` (did you mean model.num_layers?)`; empty: nothing
 };
 
 struct ImportedRun {
@@ -55,6 +67,11 @@ struct ImportedRun {
 
 /// Why an argument is not understood that no row of the table describes.
 inline constexpr std::string_view kUnknownArgument = "unknown argument";
+/// Of `--no-swiglu`: neither framework has an opposite of every switch, and argparse ends the run over one.
+inline constexpr std::string_view kNoSuchOpposite =
+    "neither framework has it: what it would turn off is off unless it is given";
+/// Of a configuration file's key that no table has.
+inline constexpr std::string_view kUnknownKey = "unknown key";
 
 /// Errors (bad_input): an argument with a value that is none of its own (`place: what, and what would be right`), sizes
 /// that do not divide, a job whose memory is not modelled, with the argument that says so. Thread-safe, pure.

@@ -1,11 +1,12 @@
 #include "planner/estimate/error_band.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 #include <utility>
 
+#include "planner/estimate/estimable.h"
+#include "planner/estimate/optimizer_step.h"
 #include "planner/estimate/rank_place.h"
+#include "planner/estimate/rank_view.h"
 
 namespace tidemark::estimate {
 namespace {
@@ -31,6 +32,37 @@ bool is_attention_open(const TrainingRun& run) {
   return run.platform.lts || (run.platform.accelerator == Accelerator::a100 && deterministic);
 }
 
+/// Global rank of the `within`-th rank of a stage: the other direction of place_of.
+std::int64_t rank_at(const TrainingRun& run, std::int64_t stage, std::int64_t within) {
+  const Parallel& parallel = run.parallel;
+  if (!parallel.pipeline_inside_data) return stage * (parallel.world / parallel.pipeline) + within;
+  const std::int64_t inner = parallel.tensor * parallel.context;
+  return within / inner * (inner * parallel.pipeline) + stage * inner + within % inner;
+}
+
+/// Shards of a stage differ in what their optimizer step needs and in nothing else. `memory`: of the stage's first
+/// rank.
+std::int64_t rank_of_highest_step(const TrainingRun& run, std::int64_t stage, const MemoryKnobs& knobs,
+                                  const RankMemory& memory) {
+  RankView view = view_of(run, memory.rank, knobs);
+  const double held = memory.running_peak_bytes - memory.steady_bytes;
+  if (most_step_bytes(view) <= held) return memory.rank;
+  const std::int64_t ranks = run.parallel.world / run.parallel.pipeline;
+  std::int64_t highest = memory.rank;
+  double most = held;
+  for (std::int64_t within = 1; within < ranks; ++within) {
+    const RankPlace place = place_of(run, rank_at(run, stage, within));
+    if (std::max(place.dense_shard, place.expert_shard) >= kMostShards) break;  // both rise with the rank
+    if (place.dense_shard == view.place.dense_shard && place.expert_shard == view.place.expert_shard) continue;
+    view.place = place;
+    const double step = optimizer_step_ascend(view).bytes;
+    if (step <= most) continue;
+    most = step;
+    highest = place.rank;
+  }
+  return highest;
+}
+
 }  // namespace
 
 const std::array<ErrorBand, 3>& error_bands() {
@@ -52,23 +84,22 @@ MemoryKnobs cautious(MemoryKnobs knobs) {
   return knobs;
 }
 
+Result<RankMemory> estimate_stage(const TrainingRun& run, std::int64_t stage, const MemoryKnobs& knobs) {
+  const std::int64_t first = rank_at(run, stage, 0);
+  Result<RankMemory> memory = estimate_rank(run, first, knobs);
+  if (!memory || run.platform.framework != Framework::mindspeed_llm) return memory;
+  const std::int64_t highest = rank_of_highest_step(run, stage, knobs, memory.value());
+  return highest == first ? std::move(memory) : estimate_rank(run, highest, knobs);
+}
+
 Result<std::vector<RankMemory>> estimate_stages(const TrainingRun& run, const MemoryKnobs& knobs) {
-  const bool sharded = run.platform.framework == Framework::mindspeed_llm;
-  std::vector<std::optional<RankMemory>> worst(static_cast<std::size_t>(run.parallel.pipeline));
-  std::set<std::array<std::int64_t, 3>> seen;  // ranks of one place in every group hold the same
-  for (std::int64_t rank = 0; rank < run.parallel.world; ++rank) {
-    const RankPlace place = place_of(run, rank);
-    const bool far = std::max(place.dense_shard, place.expert_shard) >= kMostShards;
-    if (far || !seen.insert({place.stage, sharded ? place.dense_shard : 0, sharded ? place.expert_shard : 0}).second)
-      continue;
-    Result<RankMemory> memory = estimate_rank(run, rank, knobs);
-    if (!memory) return memory.error();
-    std::optional<RankMemory>& at = worst[static_cast<std::size_t>(place.stage)];
-    if (!at || memory.value().running_peak_bytes > at->running_peak_bytes) at = std::move(memory).value();
-  }
+  if (Status status = check_estimable(run); !status) return status.error();
   std::vector<RankMemory> stages;
-  for (std::optional<RankMemory>& at : worst)
-    if (at) stages.push_back(*std::move(at));
+  for (std::int64_t stage = 0; stage < run.parallel.pipeline; ++stage) {
+    Result<RankMemory> memory = estimate_stage(run, stage, knobs);
+    if (!memory) return memory.error();
+    stages.push_back(std::move(memory).value());
+  }
   return stages;
 }
 

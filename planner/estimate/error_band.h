@@ -38,9 +38,15 @@ inline constexpr double kCautiousRoutingLoad = 1.3;
 [[nodiscard]] TrainingRun cautious(TrainingRun run);
 [[nodiscard]] MemoryKnobs cautious(MemoryKnobs knobs);
 
+/// The rank of pipeline stage `stage` with the highest running peak, ties: the lowest. What estimate_stages says of
+/// shards holds. REQUIRES: 0 <= stage < parallel.pipeline. Errors: those of estimate_rank.
+[[nodiscard]] Result<RankMemory> estimate_stage(const TrainingRun& run, std::int64_t stage,
+                                                const MemoryKnobs& knobs = {});
+
 /// Of every pipeline stage the rank with the highest running peak. Shards of the optimizer differ from rank to rank on
 /// Ascend: there one rank of every shard is looked at, up to shard kMostShards; on CUDA the ranks of a stage are alike.
-/// Errors: those of estimate_rank. O(world) and as many estimates as there are shards.
+/// Errors: those of estimate_rank. One or two estimates a stage, and a look at the optimizer step of every shard where
+/// one could decide.
 [[nodiscard]] Result<std::vector<RankMemory>> estimate_stages(const TrainingRun& run, const MemoryKnobs& knobs = {});
 inline constexpr std::int64_t kMostShards = 256;
 

@@ -26,6 +26,8 @@ list(APPEND TIDEMARK_ESTIMATE_FILES
   estimate/activation_offload.cc
   estimate/attention_backend.cc
   estimate/estimable.cc
+  estimate/fsdp2_layers.cc
+  estimate/fsdp2_rank.cc
   estimate/hybrid.cc
   estimate/in_flight.cc
   estimate/layer_parameters.cc
@@ -50,4 +52,12 @@ list(APPEND TIDEMARK_ESTIMATE_FILES
   estimate/accuracy.cc
   estimate/calibration.cc
   estimate/error_band.cc
-  estimate/megatron_formula.cc)
+  estimate/flag_candidates.cc
+  estimate/flag_edit.cc
+  estimate/flag_forecast.cc
+  estimate/flag_remedy.cc
+  estimate/flag_trial.cc
+  estimate/megatron_formula.cc
+  estimate/run_holdings.cc
+  estimate/step_cost.cc
+  estimate/term_controls.cc)

@@ -95,6 +95,13 @@ double largest_piece(const RankView& view) {
   return static_cast<double>(best);
 }
 
+double most_step_bytes(const RankView& view) {
+  double whole = 0;  // no piece is larger than the parameter it is cut from
+  for (const Parameter& parameter : view.parameters) whole = std::max(whole, static_cast<double>(parameter.elements));
+  const double rule = view.run.optimizer.reuse_fp32_parameter ? reuse_step_bytes(view) : 4 * whole;
+  return std::max({view.knobs.step_floor_bytes, rule, swapped_part(view)});
+}
+
 Term optimizer_step_ascend(const RankView& view) {
   const bool reuse = view.run.optimizer.reuse_fp32_parameter;
   const double rule = reuse ? reuse_step_bytes(view) : 4 * largest_piece(view);

@@ -10,4 +10,7 @@ namespace tidemark::estimate {
 
 [[nodiscard]] Term optimizer_step_ascend(const RankView& view);
 
+/// No shard of the view's stage takes more in its step.
+[[nodiscard]] double most_step_bytes(const RankView& view);
+
 }  // namespace tidemark::estimate

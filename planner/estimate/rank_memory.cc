@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/estimate/estimable.h"
+#include "planner/estimate/fsdp2_rank.h"
 #include "planner/estimate/optimizer_step.h"
 #include "planner/estimate/peak_ascend.h"
 #include "planner/estimate/peak_cuda.h"
@@ -14,15 +15,6 @@ namespace tidemark::estimate {
 namespace {
 
 constexpr std::string_view kCalibrated = "calibration with a measured run";
-
-RankView view_of(const TrainingRun& run, std::int64_t rank, const MemoryKnobs& knobs) {
-  RankView view{.run = run, .knobs = knobs, .place = place_of(run, rank), .sizes = local_sizes(run, knobs)};
-  view.chunks = chunk_parameters(run, view.place.stage);
-  for (const std::vector<Parameter>& chunk : view.chunks)
-    view.parameters.insert(view.parameters.end(), chunk.begin(), chunk.end());
-  view.state = state_of(run, view.parameters);
-  return view;
-}
 
 /// What a calibration found missing, as a term of its own, so that terms still sum to the figures.
 void calibrate(std::vector<Term>& terms, double bytes) {
@@ -54,7 +46,9 @@ void add_peak_cuda(const RankView& view, RankMemory& memory) {
   const double missing = missing_moments(view) + (only_forward ? cublas_workspace_bytes(view.run.platform) : 0);
   memory.first_peak_bytes = memory.steady_bytes + std::max(0.0, added - missing);
   if (added > 0) memory.at_peak = std::move(pass.terms);
+  memory.at_running_peak = memory.at_peak;
   memory.peak_bytes = memory.running_peak_bytes = memory.steady_bytes + std::max(0.0, added);
+  memory.step_peak_bytes = memory.steady_bytes;
 }
 
 /// Memory is logged after one step: the passes ran without moments, the optimizer step with them.
@@ -66,6 +60,8 @@ void add_peak_ascend(const RankView& view, RankMemory& memory) {
   const double of_pass = sum_of(pass);
   const double of_step = sum_of(step);
   memory.running_peak_bytes = memory.steady_bytes + std::max(of_pass, of_step);
+  memory.step_peak_bytes = memory.steady_bytes + of_step;
+  memory.at_running_peak = of_pass >= of_step ? pass : step;
   if (of_pass - missing >= of_step) {
     if (missing > 0) pass.push_back({"moments_not_yet", -missing, Origin::code, "made in the first optimizer step"});
     memory.at_peak = std::move(pass);
@@ -77,6 +73,15 @@ void add_peak_ascend(const RankView& view, RankMemory& memory) {
 }
 
 }  // namespace
+
+RankView view_of(const TrainingRun& run, std::int64_t rank, const MemoryKnobs& knobs) {
+  RankView view{.run = run, .knobs = knobs, .place = place_of(run, rank), .sizes = local_sizes(run, knobs)};
+  view.chunks = chunk_parameters(run, view.place.stage);
+  for (const std::vector<Parameter>& chunk : view.chunks)
+    view.parameters.insert(view.parameters.end(), chunk.begin(), chunk.end());
+  view.state = state_of(run, view.parameters);
+  return view;
+}
 
 bool RankView::has_loss() const {
   if (run.model.kind == ModelClass::t5) return true;
@@ -102,6 +107,10 @@ Result<RankMemory> estimate_rank(const TrainingRun& run, std::int64_t rank, cons
   const RankView view = view_of(run, rank, knobs);
   const bool ascend = on_ascend(run);
   RankMemory memory{.rank = rank, .stage = view.place.stage};
+  if (run.platform.framework == Framework::torchtitan) {
+    estimate_fsdp2(view, memory);
+    return memory;
+  }
   memory.steady = ascend ? static_ascend(view) : static_cuda(view);
   calibrate(memory.steady, (knobs.static_factor - 1) * sum_of(memory.steady) + knobs.static_offset_bytes);
   memory.steady_bytes = sum_of(memory.steady);

@@ -40,14 +40,17 @@ struct MemoryKnobs {
 
 /// Figures of one rank. All bytes are of the framework's allocator ("allocated"), as both frameworks log them.
 struct RankMemory {
-  std::int64_t rank = 0;          ///< global
-  std::int64_t stage = 0;         ///< pipeline
-  std::vector<Term> steady;       ///< held between steps, moments included
-  std::vector<Term> at_peak;      ///< what the peak adds to (or takes from) the steady terms
+  std::int64_t rank = 0;      ///< global
+  std::int64_t stage = 0;     ///< pipeline
+  std::vector<Term> steady;   ///< held between steps, moments included
+  std::vector<Term> at_peak;  ///< what the peak adds to (or takes from) the steady terms
+  /// The same of the running peak: with the moments, which the first step of Ascend's figures has not.
+  std::vector<Term> at_running_peak;
   double steady_bytes = 0;        ///< sum of `steady`
   double first_peak_bytes = 0;    ///< of the first step: moments do not exist before the optimizer runs
   double peak_bytes = 0;          ///< over the run, as the framework reports it: Ascend after one step
   double running_peak_bytes = 0;  ///< from the second step on, moments included: what a budget has to hold
+  double step_peak_bytes = 0;     ///< while the optimizer steps, moments included; CUDA: in place, the steady bytes
   double parameters = 0;          ///< elements on this rank
 };
 

@@ -23,6 +23,9 @@ struct RankView {
   [[nodiscard]] bool last_stage() const { return place.stage == run.parallel.pipeline - 1; }
 };
 
+/// REQUIRES: a run and a rank that estimate_rank accepts; `run` and `knobs` outlive the view.
+[[nodiscard]] RankView view_of(const TrainingRun& run, std::int64_t rank, const MemoryKnobs& knobs);
+
 /// Terms without those of zero bytes. A small type so that adding one reads as one line.
 class TermList {
  public:

@@ -1,7 +1,8 @@
 #pragma once
-// One training job as Megatron-LM or MindSpeed-LLM describes it: the arguments that matter for memory, typed, with the
-// frameworks' own defaults. argument_table.h fills it from an argument set; rank_memory.h predicts from it. Sizes are
-// elements or counts unless a name ends in _bytes. Argument names in comments are the frameworks' own (without --).
+// One training job as Megatron-LM, MindSpeed-LLM or torchtitan describes it: the arguments that matter for memory,
+// typed, with the frameworks' own defaults. argument_table.h fills it from an argument set; rank_memory.h predicts from
+// it. Sizes are elements or counts unless a name ends in _bytes. Argument names in comments are the frameworks' own
+// (without --).
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace tidemark::estimate {
 
-enum class Framework : std::uint8_t { megatron_lm, mindspeed_llm };
+enum class Framework : std::uint8_t { megatron_lm, mindspeed_llm, torchtitan };
 
 /// Hardware generation: workspaces of libraries and the attention kernel chosen by default depend on it.
 enum class Accelerator : std::uint8_t { a100, h100, gb200, ascend };
@@ -243,6 +244,18 @@ struct Loss {
   bool preference = false;                   ///< DPO: chosen and rejected in one forward: twice Batch::micro sequences
 };
 
+/// What torchtitan decides beside the model and the degrees of parallelism: PyTorch FSDP2 with fp32 master weights.
+struct Fsdp2 {
+  /// activation_checkpoint.mode and selective_ac_option.
+  enum class Checkpoint : std::uint8_t { none, nth_layer, every_second_product, full };
+  Checkpoint checkpoint = Checkpoint::nth_layer;
+  std::int64_t nth = 2;           ///< nth_layer: every n-th layer is recomputed whole
+  bool compiled_loss = false;     ///< the loss is one compiled graph: no fp32 logits in memory
+  bool loss_parallel = true;      ///< with tensor > 1 each tensor rank keeps its columns of the logits
+  bool keeps_gathered = false;    ///< weights are kept gathered from forward to backward
+  std::int64_t reduce_bytes = 4;  ///< mixed_precision_reduce
+};
+
 struct TrainingRun {
   Platform platform;
   Model model;
@@ -254,6 +267,7 @@ struct TrainingRun {
   Recompute recompute;
   Offload offload;
   Loss loss;
+  Fsdp2 fsdp2;                 ///< of torchtitan only
   bool deterministic = false;  ///< deterministic-mode
   bool fused_coc = false;      ///< MindSpeed use-ascend-coc
 };

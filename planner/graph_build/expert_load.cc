@@ -14,6 +14,7 @@ namespace tidemark::graph_build {
 namespace {
 
 constexpr int kSamples = 512;
+static_assert(1 - 0.5 / kSamples >= kMostLoadQuantile && 0.5 / kSamples <= kLeastLoadQuantile);
 constexpr std::size_t kPositions = 32;
 constexpr int kBisections = 40, kNodes = 100;  ///< of integrals, on each side
 constexpr double kNodesEnd = 7;                ///< deviations

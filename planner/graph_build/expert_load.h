@@ -17,6 +17,11 @@
 
 namespace tidemark::graph_build {
 
+/// Quantiles of a rank's highest peak that may be asked for. The peak's distribution is fitted to 512 draws, and of
+/// those the largest lies at about 1 - 0.5 / 512 = 0.99902 (Hazen's plotting position): draws say nothing of what lies
+/// beyond.
+inline constexpr double kLeastLoadQuantile = 0.001, kMostLoadQuantile = 0.999;
+
 /// A position of the clock: bytes that do not depend on load, and the routed bytes at load 1 of each site alive there.
 struct LoadPosition {
   double fixed = 0;

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "planner/graph_build/expert_load.h"
+
 namespace tidemark::graph_build {
 namespace {
 
@@ -138,7 +140,10 @@ void check_load(const ExpertLoadSpec& load, Problems& problems) {
                         fmt::format("popularity_share is {} and layer_correlation {}: shares of one variance; together "
                                     "they must be at most 1",
                                     load.popularity_share, load.layer_correlation)});
-  need("quantile", load.quantile, load.quantile >= 0 && load.quantile < 1, "above 0 and below 1 (0: the cheapest)");
+  need("quantile", load.quantile,
+       load.quantile == 0 || (load.quantile >= kLeastLoadQuantile && load.quantile <= kMostLoadQuantile),
+       fmt::format("from {} to {}, as far as peaks are sampled (0: the cheapest)", kLeastLoadQuantile,
+                   kMostLoadQuantile));
 }
 
 // ---- divisibility -------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ std::vector<const Packer*> orders_to_run(bool plain, bool may_be_stopped) {
 PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
   const bool may_be_stopped = limits.should_stop && problem.items.size() > kAlwaysRun;
   PackLimits within = may_be_stopped ? limits : PackLimits{};
-  const std::vector<const Packer*> orders = orders_to_run(problem.plain(), may_be_stopped);
+  std::vector<const Packer*> orders = orders_to_run(problem.plain(), may_be_stopped);
+  orders.resize(std::min(orders.size(), limits.most_orders));
   std::vector<std::optional<PackAnswer>> answers(orders.size());
   // The first order that is low enough wins, so whatever stands behind it need not run. The first one runs alone: where
   // it is, as it mostly is, nobody else's time is spent.

@@ -3,15 +3,30 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/layout/packer.h"
+
 namespace tidemark::layout {
 namespace {
 
 // Shares of the load above it.
 constexpr Bytes kPerfect = 1024;
-constexpr Bytes kGoodWhereItFits = 64;
+constexpr Bytes kGood = 64;
 
-Bytes enough_bytes(Bytes load, Bytes room_bytes) {
-  return std::max(load + load / kPerfect, std::min(room_bytes, load + load / kGoodWhereItFits));
+/// What is good enough of `load` bytes, above the `base` of an arena with so much room. A brief layout of what exceeds
+/// the room only tells how much is needed; but where there is no room at all, as little as can be is asked for.
+Bytes enough_bytes(Bytes load, Bytes room_bytes, Bytes base, bool is_brief) {
+  const Bytes perfect = load + load / kPerfect;
+  if (!is_brief || room_bytes <= 0) return std::max(perfect, std::min(room_bytes, load + load / kGood));
+  const Bytes good = load + (base + load) / kGood;
+  return load > room_bytes ? good : std::max(perfect, std::min(room_bytes, good));
+}
+
+constexpr std::size_t kBriefOrders = 2;
+
+PackAnswer pack_to(const PackProblem& problem, Bytes enough, const LayoutRequest& request) {
+  PackLimits limits{.work = request.work, .should_stop = request.should_stop, .enough_bytes = enough};
+  if (request.is_brief) limits.most_orders = kBriefOrders;
+  return find_packer("auto")->pack(problem, limits);
 }
 
 bool lives_all_step(const Residency& residency, const Schedule& schedule) {
@@ -66,18 +81,17 @@ std::vector<Bytes> pile_up(const PackProblem& problem, std::vector<std::size_t> 
 
 /// With the rows of `lasting` piled up at the bottom, where that packs low enough or no higher than without: steps that
 /// depart from the plan need memory in one piece, and what stays in between cannot be moved.
-PackAnswer pack_above(const PackProblem& problem, std::vector<std::size_t> lasting, Bytes room_bytes,
+PackAnswer pack_above(const PackProblem& problem, std::vector<std::size_t> lasting, Bytes enough, Bytes room_bytes,
                       const LayoutRequest& request) {
-  if (lasting.empty()) return pack_to_fit(problem, room_bytes, request.work, request.should_stop);
-  const Bytes load = packing_load(problem);
+  if (lasting.empty()) return pack_to(problem, enough, request);
   PackProblem piled = problem;
   piled.fixed_offset = pile_up(problem, std::move(lasting));
-  PackAnswer above = pack_to_fit(piled, room_bytes, request.work, request.should_stop);
-  if (above.packing.height_bytes > std::min(enough_bytes(load, room_bytes), room_bytes)) {
-    PackAnswer anywhere = pack_to_fit(problem, room_bytes, request.work, request.should_stop);
+  PackAnswer above = pack_to(piled, enough, request);
+  if (above.packing.height_bytes > std::min(enough, room_bytes) && !request.is_brief) {
+    PackAnswer anywhere = pack_to(problem, enough, request);
     if (anywhere.packing.height_bytes < above.packing.height_bytes) return anywhere;
   }
-  above.bound_bytes = load;
+  above.bound_bytes = packing_load(problem);
   return above;
 }
 
@@ -109,7 +123,9 @@ PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, const LayoutReque
     residencies.push_back(r);
   }
   problem.alignment = unit_of(problem);
-  PackAnswer answer = pack_above(problem, std::move(left_behind), arena.capacity_bytes - base, request);
+  const Bytes room = arena.capacity_bytes > 0 ? std::max<Bytes>(arena.capacity_bytes - base, 1) : 0;
+  const Bytes enough = enough_bytes(packing_load(problem), room, base, request.is_brief);
+  PackAnswer answer = pack_above(problem, std::move(left_behind), enough, room, request);
   for (std::size_t i = 0; i < residencies.size(); ++i)
     layout.offset_of[residencies[i]] = base + answer.packing.offsets[i];
   arena.height_bytes = base + answer.packing.height_bytes;
@@ -118,12 +134,6 @@ PackAnswer lay_out_arena(const Schedule& schedule, ArenaId id, const LayoutReque
 }
 
 }  // namespace
-
-PackAnswer pack_to_fit(const PackProblem& problem, Bytes room_bytes, std::int64_t work,
-                       const std::function<bool()>& should_stop) {
-  const Bytes enough = enough_bytes(packing_load(problem), room_bytes);
-  return find_packer("auto")->pack(problem, {.work = work, .should_stop = should_stop, .enough_bytes = enough});
-}
 
 std::vector<Arena> device_and_host(Bytes capacity_bytes, Bytes host_capacity_bytes, Bytes alignment) {
   return {{.space = MemorySpace::device,

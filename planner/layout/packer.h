@@ -1,6 +1,7 @@
 #pragma once
 // Addresses for intervals: the seam behind which packers live, one a file. A packer sees numbers only.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -30,6 +31,8 @@ struct PackLimits {
   Bytes enough_bytes = 0;
   /// From here on a height is of no use: an order that comes there piles up what is left.
   Bytes useless_bytes = std::numeric_limits<Bytes>::max();
+  /// Of the table, from its top: best_order() leaves the others out.
+  std::size_t most_orders = std::numeric_limits<std::size_t>::max();
 };
 
 enum class PackStatus : std::uint8_t {

@@ -57,6 +57,39 @@ TEST(MemoryProfile, EqualsTheSumOverResidenciesAtEveryHalfStep) {
   }
 }
 
+/// What holds content before or behind the step is held to that end of the clock, the last position included, whenever
+/// it is touched.
+TEST(MemoryProfile, WhatLastsIsHeldToTheEnd) {
+  for (std::uint32_t seed = 1; seed <= 20; ++seed) {
+    const Graph graph = testing::random_graph({.seed = seed});
+    Schedule schedule = random_residencies(graph, seed, 30);
+    std::mt19937 random(seed);
+    for (Residency& r : schedule.residencies) {
+      r.full_before = random() % 3 == 0;
+      r.full_behind = random() % 3 == 0;
+    }
+    const MemoryProfile profile = memory_profile(graph, schedule);
+    std::array<Bytes, kStorageRoleCount> held{};
+    std::size_t next = 0;
+    for (std::int32_t clock = 0; clock <= 60; ++clock) {
+      if (next < profile.clock.size() && profile.clock[next] == clock) held = profile.bytes[next++];
+      std::array<Bytes, kStorageRoleCount> expected{};
+      Bytes all = 0;
+      for (const Residency& r : schedule.residencies) {
+        const bool begun = r.full_before || clock >= r.acquire, over = !r.full_behind && clock >= r.release;
+        if (r.space == MemorySpace::host || !begun || over) continue;
+        expected[static_cast<std::size_t>(graph.template_of(r.storage).role)] += r.bytes;
+        all += r.bytes;
+      }
+      ASSERT_EQ(held, expected) << "seed " << seed << " clock " << clock;
+      Bytes sum = 0;
+      for (const Contributor& c : contributors_at(graph, schedule, clock)) sum += c.bytes;
+      ASSERT_EQ(sum, all) << "contributors, seed " << seed << " clock " << clock;
+    }
+    EXPECT_EQ(next, profile.clock.size());
+  }
+}
+
 TEST(MemoryProfile, OfNoResidenciesIsEmpty) {
   EXPECT_TRUE(memory_profile(Graph{}, Schedule{.compute_tasks = 3}).clock.empty());
 }

@@ -335,6 +335,7 @@ SearchResult Solver::optimal(SearchDepth depth) {
     best.proven_optimal = true;
     return best;
   }
+  const bool is_brief = depth == SearchDepth::brief && p_.gaps.size() > kSmallProblem;
   const Prices prices =
       find_prices(p_, critical_positions(p_, budget_), budget_, host_budget_, kAscentSteps, nullptr, should_stop_);
   use_prices(prices, 0);
@@ -345,13 +346,12 @@ SearchResult Solver::optimal(SearchDepth depth) {
     if (is_better(candidate, best, host_budget_)) best = std::move(candidate);
   };
   try_from(fractional);
-
   // Copies in flight and transients take room the relaxation does not see: price again with that room taken off.
   const SearchResult unrepaired = price(fractional);
   const Bytes device_room = std::max<Bytes>(0, unrepaired.pricing.peak_bytes - budget_);
   const Bytes host_room = std::max<Bytes>(0, unrepaired.pricing.host_peak_bytes - host_budget_);
   const bool close = best.fits && static_cast<double>(best.pricing.added_cost) <= kCloseToBound * prices.bound;
-  if (device_room + host_room > 0 && !close) {
+  if (device_room + host_room > 0 && !close && !(is_brief && best.fits)) {
     const Bytes device = std::max<Bytes>(0, budget_ - device_room), host = std::max<Bytes>(0, host_budget_ - host_room);
     const Prices tighter =
         find_prices(p_, critical_positions(p_, device), device, host, kWarmSteps, &prices, should_stop_);
@@ -361,15 +361,22 @@ SearchResult Solver::optimal(SearchDepth depth) {
   const bool linked = std::any_of(moves_.begin(), moves_.end(), [](const Move& move) { return move.link_time > 0; });
   for (const double link_price : {0.02, 0.2, 1.0}) {
     if (!linked) break;
-    if (best.fits && best.pricing.exposed_copy_cost == 0) break;
+    if (best.fits && (is_brief || best.pricing.exposed_copy_cost == 0)) break;
     use_prices(prices, link_price);
     try_from(fractional);
+  }
+  if (is_brief) {
+    // Where prices do not come down to the budget, giving up all and taking back what has room mostly does.
+    if (!best.fits) try_from(recompute_all(p_));
+    best.lower_bound = prices.bound;
+    best.prices = prices;
+    return best;
   }
   // Rounding is weak where few storages are large against the budget: there other starts and many small repairs are
   // cheap.
   const bool far = best.fits && static_cast<double>(best.pricing.added_cost) > kFarFromBound * prices.bound;
   use_prices(prices, 0);
-  const bool full = depth == SearchDepth::full, small = full && p_.gaps.size() <= kSmallProblem;
+  const bool full = depth != SearchDepth::rounding, small = full && p_.gaps.size() <= kSmallProblem;
   if (!best.fits || far || small)
     for (const float threshold : {0.3F, 0.5F, 0.7F}) try_from(rounded_by_kind(prices, threshold));
   if ((full && !best.fits) || small) {
@@ -402,7 +409,7 @@ SearchResult priced(Choice choice, Pricer& pricer, Bytes device_budget, Bytes ho
 
 SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget,
                             SearchDepth depth, const std::function<bool()>& should_stop) {
-  if (depth == SearchDepth::full && count_choices(problem) <= kEnumerationLimit)
+  if (depth != SearchDepth::rounding && count_choices(problem) <= kEnumerationLimit)
     return search_exhaustively(problem, pricer, device_budget, host_budget);
   return Solver(problem, pricer, device_budget, host_budget, should_stop).optimal(depth);
 }

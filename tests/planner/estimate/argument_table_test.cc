@@ -84,14 +84,20 @@ TEST(ArgumentTable, LeavesOutUnresolvedVariablesBehindValues) {
 
 TEST(ArgumentTable, InvertsSwitchesWithNo) {
   EXPECT_TRUE(small_run("--qk-layernorm").model.attention.qk_norm);
-  EXPECT_FALSE(small_run("--qk-layernorm --no-qk-layernorm").model.attention.qk_norm);
   EXPECT_TRUE(small_run("").optimizer.gradient_fusion);
   EXPECT_FALSE(small_run("--no-gradient-accumulation-fusion").optimizer.gradient_fusion);
 }
 
+/// Megatron-LM has the opposite of switches that are on where nothing is said, and of no other.
+TEST(ArgumentTable, InvertsNoSwitchThatTheFrameworkDoesNotInvert) {
+  EXPECT_TRUE(small_run("--qk-layernorm --no-qk-layernorm").model.attention.qk_norm);
+  EXPECT_EQ(testing::import_small("--no-qk-layernorm", {}).value().judged.back().standing, Standing::not_understood);
+}
+
 TEST(ArgumentTable, SaysWhatMayFollowAnArgument) {
-  for (const char* name : {"bf16", "overlap_param_gather", "no-load-rng", "use-mcore-models", "disable-bias-linear",
-                           "no-qk-layernorm", "log-throughput", "log-timers-to-tensorboard", "finetune"})
+  for (const char* name :
+       {"bf16", "overlap_param_gather", "no-load-rng", "use-mcore-models", "disable-bias-linear", "no-qk-layernorm",
+        "disable-qk-layernorm", "log-throughput", "log-timers-to-tensorboard", "finetune"})
     EXPECT_EQ(takes(name), Takes::nothing) << name;
   for (const char* name : {"num-layers", "lr", "save", "log-interval", "wandb-project", "optimizer", "norm-epsilon"})
     EXPECT_EQ(takes(name), Takes::value) << name;

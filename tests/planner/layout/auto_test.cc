@@ -12,6 +12,7 @@
 #include "planner/layout/check_packing.h"
 #include "planner/layout/cut_at_minima.h"
 #include "tests/support/pipeline_items.h"
+#include "tests/support/sanitized.h"
 
 namespace tidemark::layout {
 namespace {
@@ -102,6 +103,7 @@ TEST(Auto, FindsTheLeastHeightOfSmallProblemsAndProvesIt) {
 }
 
 TEST(Auto, IsNeverHigherForMoreWork) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   std::mt19937 random(32);
   std::vector<PackProblem> problems = {{.items = small_step(false), .alignment = 512},
                                        {.items = small_step(true), .alignment = 512},
@@ -124,6 +126,7 @@ TEST(Auto, IsNeverHigherForMoreWork) {
 }
 
 TEST(Auto, GainsOnTheOrdersOfAStepWithUnevenExpertLoads) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   const PackProblem problem{.items = small_step(true), .alignment = 512};
   const PackAnswer answer = automatic().pack(problem, {.work = 1'000'000});
   const Bytes orders = best_order(problem);
@@ -247,6 +250,7 @@ TEST(CutAtMinima, CutsAsItSays) {
 }
 
 TEST(Auto, StopsWhereItIsEnough) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   const PackProblem problem{.items = small_step(true), .alignment = 512};
   const PackAnswer all = automatic().pack(problem, {.work = 200'000});
   const Bytes enough = all.packing.height_bytes + (best_order(problem) - all.packing.height_bytes) / 2;
@@ -292,7 +296,7 @@ TEST(Auto, DoesNotDependOnTheThreadCount) {
     std::vector<PackAnswer> results;
     for (const std::size_t threads : {1U, 2U, 5U}) {
       const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, threads);
-      results.push_back(automatic().pack(problem, {.work = 400'000}));
+      results.push_back(automatic().pack(problem, {.work = testing::kSanitized ? 40'000 : 400'000}));
     }
     for (const PackAnswer& result : results) {
       EXPECT_EQ(result.packer, results.front().packer);

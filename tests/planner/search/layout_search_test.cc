@@ -117,6 +117,7 @@ TEST(LayoutSpace, MissesNoLegalDegrees) {
 }
 
 TEST(PassTimes, BoundsAreBelowTheSimulatedStep) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   testing::JobGenerator random(13);
   const Machine machine = testing::ascend_910b();
   int layouts = 0;
@@ -273,9 +274,8 @@ plan::Policy quick_offloading() {
 /// Budgets below the static memory of some layouts or of all of them, with much host memory and with little: what the
 /// search finds is what planning every layout by itself finds.
 TEST(LayoutSearch, FindsWhatFitsWithStateOffloadedOnly) {
-  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   std::size_t offloaded = 0, over_static = 0, misfits = 0, unproven = 0;
-  for (std::uint32_t seed = 1; seed <= (testing::kSanitized ? 1 : 2); ++seed) {
+  for (std::uint32_t seed = 1; seed <= 2; ++seed) {
     SmallSearch search(seed, quick_offloading(), 9);
     std::vector<Bytes> persistent;
     for (std::size_t id = 0; id < search.space().layouts.size(); ++id)
@@ -312,6 +312,7 @@ TEST(LayoutSearch, FindsWhatFitsWithStateOffloadedOnly) {
 
 /// The job's own layout is planned though nothing fits, and is counted as planned alone.
 TEST(LayoutSearch, CountsTheJobsOwnLayoutOnce) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   for (const plan::Policy& policy : {quick_offloading(), *policies::find_policy("keep-all")}) {
     int given = 0;
     for (std::uint32_t seed = 1; given == 0 && seed <= 60; ++seed) {

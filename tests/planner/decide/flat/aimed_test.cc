@@ -152,6 +152,7 @@ double processor_seconds(const auto& work) {
 
 /// Nothing large is left that does not ask: all of it takes less than a part of what a bound does that is not stopped.
 TEST(AimedSearch, StoppedAtOnceALongStepTakesLittle) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   const FlatStep flat(long_step(3000));
   const Bytes keep = keep_all_peak(flat.step);
   const double bound = processor_seconds([&] { static_cast<void>(least_added_cost(flat.problem, keep * 60 / 100)); });
@@ -177,6 +178,7 @@ TEST(AimedSearch, StopsWhenItIsTold) {
 
 /// What is told to do does, also where it is asked for in a call of its own.
 TEST(AimedSearch, TheLowestPeakToldIsMet) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const FlatStep flat(some_step(seed));
     const PlanLimits limits{.effort = 0.005, .aimed = true};
@@ -189,6 +191,7 @@ TEST(AimedSearch, TheLowestPeakToldIsMet) {
 
 /// Where a first look or a search for all budgets follows as well; 1 is told when nothing is left to search.
 TEST(AimedSearch, ProgressNeverFallsWhereItIsTight) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   int tight = 0;
   for (const std::uint64_t seed : {0U, 3U}) {
     const FlatStep flat(testing::random_step(seed, {.ops = 150}));

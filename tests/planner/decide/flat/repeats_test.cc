@@ -147,6 +147,7 @@ TEST(Repeats, AreThoseOfThePlainDefinition) {
 
 /// In proportion to the ops, however alike they are: four times as many take four times as long, and not sixteen.
 TEST(Repeats, EqualOpsTakeNoLonger) {
+  if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   const auto seconds = [](std::int32_t ops) {
     const FlatStep flat(equal_ops(ops));
     const std::clock_t begin = std::clock();

@@ -10,6 +10,8 @@
 #include "planner/decide/sites/gaps.h"
 #include "planner/decide/sites/uniform.h"
 #include "planner/layout/lay_out.h"
+#include "planner/layout/pack_problem.h"
+#include "planner/layout/packer.h"
 #include "planner/schedule/scheduler.h"
 #include "tests/support/rank_fixture.h"
 #include "tests/support/sanitized.h"
