@@ -14,16 +14,20 @@
 namespace tidemark::cli {
 
 struct ArgumentJob {
-  estimate::ImportedRun imported;
+  TrainingJob training;
   estimate::MemoryKnobs knobs;
   std::vector<std::string> notes;  ///< one line each: what a calibration corrects, or why it does not
 };
 
-/// Errors: those of read_training_run and of the calibration file.
+/// Errors: those of read_training_job and of the calibration file.
 [[nodiscard]] Result<ArgumentJob> read_argument_job(const JobOptions& options);
 
-/// Memory a framework's allocator may fill: --budget, or what --device shows less what it keeps for context,
-/// workspaces and collective buffers. Errors (bad_input): neither is given, the device cannot be read.
-[[nodiscard]] Result<Bytes> allocator_budget(const JobOptions& options);
+/// What --device shows, and what of it is kept for context, workspaces and collective buffers.
+struct DeviceRoom {
+  Bytes visible_bytes = 0;
+  Bytes reserve_bytes = 0;
+};
+/// Nothing: no device is named. Errors (bad_input): it cannot be read.
+[[nodiscard]] Result<std::optional<DeviceRoom>> device_room(const JobOptions& options);
 
 }  // namespace tidemark::cli

@@ -5,13 +5,18 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/locations.h"
+#include "integrations/cli/options.h"
+#include "integrations/configs/config_kind.h"
+#include "integrations/configs/read_config.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/rank_memory_report.h"
+#include "integrations/formats/utf8.h"
 #include "planner/estimate/to_job.h"
 
 namespace tidemark::cli {
@@ -48,6 +53,9 @@ void run_on(Accelerator accelerator, estimate::Platform& platform) {
 
 /// The generation or the device named on the command line decides what the job runs on.
 Status choose_accelerator(const JobOptions& options, estimate::Platform& platform) {
+  if (!options.accelerator.empty())
+    if (const Status status = expect_word("accelerator", options.accelerator, accelerator_names()); !status)
+      return bad_input("--accelerator: " + status.error().message);
   const std::optional<Accelerator> named = accelerator_of(options.accelerator);
   if (named) run_on(*named, platform);
   if (options.device.empty()) return {};
@@ -72,65 +80,128 @@ Status choose_accelerator(const JobOptions& options, estimate::Platform& platfor
 }
 
 std::string remark_on(const JudgedArgument& argument) {
-  return fmt::format("{}{}--{} is not understood: {}{}", argument.place, argument.place.empty() ? "" : ": ",
-                     argument.name, argument.reason,
-                     argument.reason == estimate::kUnknownArgument ? formats::argument_hint(argument.name) : "");
+  const bool is_key = !argument.key.empty();
+  if (argument.name.empty()) return fmt::format("{}: {}{}", argument.place, argument.reason, argument.hint);
+  const std::string hint =
+      argument.reason == estimate::kUnknownArgument && !is_key ? formats::argument_hint(argument.name) : argument.hint;
+  return fmt::format("{}{}{}{} is not understood: {}{}", argument.place, argument.place.empty() ? "" : ": ",
+                     is_key ? "" : "--", is_key ? argument.key : argument.name, argument.reason, hint);
+}
+
+/// A line for each of the first arguments that are not understood, and one with the number of the others: each looks
+/// for a near miss among all names there are.
+std::vector<std::string> remarks_on(const ImportedRun& imported) {
+  constexpr std::size_t kMost = 20;
+  std::vector<std::string> remarks;
+  std::size_t count = 0;
+  for (const JudgedArgument& argument : imported.judged)
+    if (argument.standing == Standing::not_understood && ++count <= kMost) remarks.push_back(remark_on(argument));
+  if (count > kMost)
+    remarks.push_back(
+        fmt::format("{} more argument{} not understood", count - kMost, count - kMost == 1 ? " is" : "s are"));
+  return remarks;
 }
 
 Status refuse_not_understood(const ImportedRun& imported) {
   std::string all;
-  for (const JudgedArgument& argument : imported.judged) {
-    if (argument.standing != Standing::not_understood) continue;
-    all += (all.empty() ? "" : "; ") + remark_on(argument);
-  }
+  for (const std::string& remark : remarks_on(imported)) all += (all.empty() ? "" : "; ") + remark;
   for (std::size_t i = 0; i < imported.lost; ++i) all += (all.empty() ? "" : "; ") + imported.notes[i];
   return all.empty() ? Status() : bad_input(all);
 }
 
+/// `before`: what was left out may be what is missing.
+Error with_name(const Error& error, const std::string& name, const std::vector<std::string>& before) {
+  return bad_input(fmt::format("{}{}{}", error.message.starts_with(name) ? "" : name + ": ", error.message,
+                               before.empty() ? "" : fmt::format(" ({})", before.front())));
+}
+
+/// What the file left open, and what had to be assumed.
+void add_notes(const JobOptions& options, configs::ConfigKind kind, const formats::ArgumentFile& file,
+               TrainingJob& job) {
+  std::vector<std::string>& notes = job.imported.notes;
+  for (std::string& note : notes) note = fmt::format("{}: {}", options.megatron_args.string(), note);
+  notes.insert(notes.begin(), file.notes.begin(), file.notes.end());
+  job.imported.lost += file.notes.size();
+  if (options.world_size == 0) {
+    notes.insert(notes.begin(), file.device_notes.begin(), file.device_notes.end());
+    job.imported.lost += file.device_notes.size();
+  }
+  if (!options.accelerator.empty() || !options.device.empty()) return;
+  const Accelerator taken = job.hints.platform.accelerator;
+  const std::string_view why = kind == configs::ConfigKind::mindformers ? "which MindFormers runs on"
+                               : taken == Accelerator::ascend           ? "since the file speaks of MindSpeed or NPUs"
+                                                                        : "which nothing says";
+  notes.push_back(fmt::format("{}: accelerator taken as {}, {}; --accelerator or --device would say",
+                              options.megatron_args.string(), formats::accelerator_text(taken), why));
+}
+
+/// What a launch script reads beside it: `path` from its folder. Each that is read is put into `sourced`.
+formats::ReadBeside reader_beside(const std::filesystem::path& script, std::vector<std::filesystem::path>& sourced) {
+  return [&sourced, folder = script.parent_path()](const std::string& path) -> std::optional<std::string> {
+    Result<std::string> text = formats::read_file(folder / path, formats::kMostDescriptionBytes);
+    if (!text) return std::nullopt;
+    if (std::ranges::find(sourced, folder / path) == sourced.end()) sourced.push_back(folder / path);
+    return std::move(text).value();
+  };
+}
+
+/// The first of them may be what is missing.
+std::vector<std::string> left_out_of(const formats::ArgumentFile& file) {
+  std::vector<std::string> lines;
+  for (const estimate::UnreadWords& words : file.set.unread)
+    lines.push_back(fmt::format("{}: {}", words.place, words.what));
+  lines.insert(lines.end(), file.notes.begin(), file.notes.end());
+  return lines;
+}
+
 }  // namespace
 
-Result<ImportedRun> read_training_run(const JobOptions& options) {
+Result<TrainingJob> read_training_job(const JobOptions& options) {
+  const std::string name = options.megatron_args.string();
   const Result<std::string> text = formats::read_file(options.megatron_args, formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  Result<formats::ArgumentFile> file = formats::read_arguments(text.value(), options.megatron_args.string());
+  const configs::ConfigKind kind = configs::kind_of(text.value(), name);
+  const bool is_config = kind != configs::ConfigKind::other;
+  std::vector<std::filesystem::path> sourced;
+  Result<formats::ArgumentFile> file =
+      is_config ? Result<formats::ArgumentFile>(formats::ArgumentFile())
+                : formats::read_arguments(text.value(), name, reader_beside(options.megatron_args, sourced));
   if (!file) return file.error();
-  estimate::RunHints& hints = file.value().hints;
-  if (Status status = choose_accelerator(options, hints.platform); !status) return status.error();
-  if (options.world_size > 0) hints.platform.devices = options.world_size;
-  Result<ImportedRun> imported = estimate::import_run(file.value().set, hints);
-  if (!imported) {
-    const std::string& message = imported.error().message;
-    const std::string name = options.megatron_args.string();
-    const std::vector<std::string>& before = file.value().notes;  // what was left out may be what is missing
-    return bad_input(fmt::format("{}{}{}", message.starts_with(name) ? "" : name + ": ", message,
-                                 before.empty() ? "" : fmt::format(" ({})", before.front())));
-  }
-  std::vector<std::string>& notes = imported.value().notes;
-  for (std::string& note : notes) note = fmt::format("{}: {}", options.megatron_args.string(), note);
-  notes.insert(notes.begin(), file.value().notes.begin(), file.value().notes.end());
-  imported.value().lost += file.value().notes.size();
-  if (options.world_size == 0) {
-    const std::vector<std::string>& devices = file.value().device_notes;
-    notes.insert(notes.begin(), devices.begin(), devices.end());
-    imported.value().lost += devices.size();
-  }
-  if (options.accelerator.empty() && options.device.empty())
-    notes.push_back(fmt::format("{}: accelerator taken as {}, {}; --accelerator or --device would say",
-                                options.megatron_args.string(), formats::accelerator_text(hints.platform.accelerator),
-                                hints.platform.accelerator == Accelerator::ascend
-                                    ? "since the file speaks of MindSpeed or NPUs"
-                                    : "which nothing says"));
-  if (options.strict) {
-    if (Status status = refuse_not_understood(imported.value()); !status) return status.error();
-  }
-  return imported;
+  if (options.world_size == 0 && !file.value().device_problem.empty()) return bad_input(file.value().device_problem);
+  const std::vector<std::string> left_out = left_out_of(file.value());
+  TrainingJob job{
+      .imported = {}, .set = std::move(file.value().set), .hints = file.value().hints, .sourced = std::move(sourced)};
+  if (kind == configs::ConfigKind::mindformers) run_on(Accelerator::ascend, job.hints.platform);
+  if (Status status = choose_accelerator(options, job.hints.platform); !status) return status.error();
+  if (options.world_size > 0) job.hints.platform.devices = options.world_size;
+  Result<ImportedRun> imported =
+      is_config ? configs::read_config(text.value(), name, kind, job.hints) : estimate::import_run(job.set, job.hints);
+  if (!imported) return with_name(imported.error(), name, left_out);
+  job.imported = std::move(imported).value();
+  add_notes(options, kind, file.value(), job);
+  if (options.strict)
+    if (Status status = refuse_not_understood(job.imported); !status) return status.error();
+  return job;
+}
+
+std::vector<std::filesystem::path> sourced_by(const std::filesystem::path& script) {
+  std::vector<std::filesystem::path> sourced;
+  std::error_code error;
+  // A pipe gives its text once, to the reader of the job.
+  if (!std::filesystem::is_regular_file(script, error)) return sourced;
+  const std::string name = script.string();
+  const Result<std::string> text = formats::read_file(script, formats::kMostDescriptionBytes);
+  if (text && configs::kind_of(text.value(), name) == configs::ConfigKind::other)
+    (void)formats::read_arguments(text.value(), name, reader_beside(script, sourced));
+  return sourced;
 }
 
 Result<graph_build::JobSpec> job_of(const ImportedRun& imported, const JobOptions& options,
                                     std::vector<std::string>& left_out) {
   const std::string file = options.megatron_args.string();
   if (options.device.empty()) return bad_input("--device is required with --megatron-args: arguments name none");
-  Result<estimate::PlannedRun> planned = estimate::to_job(imported.run, options.megatron_args.stem().string());
+  Result<estimate::PlannedRun> planned =
+      estimate::to_job(imported.run, formats::utf8_text(options.megatron_args.stem().native()));
   if (!planned) return bad_input(fmt::format("{}: {}", file, planned.error().message));
   graph_build::JobSpec& job = planned.value().job;
   job.device = std::filesystem::path(options.device).stem().string();
@@ -149,10 +220,13 @@ Result<graph_build::JobSpec> job_of(const ImportedRun& imported, const JobOption
   return std::move(job);
 }
 
+std::vector<std::string> doubts_of(const ImportedRun& imported) {
+  return remarks_on(imported);
+}
+
 std::vector<std::string> import_remarks(const ImportedRun& imported) {
   std::vector<std::string> remarks;
-  for (const JudgedArgument& argument : imported.judged)
-    if (argument.standing == Standing::not_understood) remarks.push_back("warning: " + remark_on(argument));
+  for (const std::string& remark : remarks_on(imported)) remarks.push_back("warning: " + remark);
   for (const std::string& note : imported.notes) remarks.push_back("note: " + note);
   return remarks;
 }

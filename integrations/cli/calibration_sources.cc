@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "integrations/formats/file.h"
@@ -12,6 +13,7 @@
 #include "integrations/formats/import_snapshot.h"
 #include "integrations/formats/shown.h"
 #include "integrations/formats/truth_file.h"
+#include "integrations/formats/unit_text.h"
 #include "planner/estimate/rank_memory.h"
 
 namespace tidemark::cli {
@@ -104,14 +106,14 @@ Result<MeasuredMemory> from_truth(const MemorySources& sources) {
 Result<MeasuredMemory> from_own_run(const MemorySources& sources, const JobOptions& job) {
   if (job.megatron_args.empty())
     return bad_input("--megatron-args: measured memory needs the arguments of the run it was measured with");
-  Result<estimate::ImportedRun> imported = read_training_run(job);
-  if (!imported) return imported.error();
-  MeasuredMemory memory{.run = std::move(imported).value().run};
+  Result<TrainingJob> read = read_training_job(job);
+  if (!read) return read.error();
+  MeasuredMemory memory{.run = std::move(read).value().imported.run};
   const std::int64_t rank = sources.rank < 0 ? estimate::logged_rank(memory.run) : sources.rank;
   Result<Ranks> ranks = read_ranks(sources, rank);
   if (!ranks) return ranks.error();
   memory.ranks = std::move(ranks).value();
-  memory.source = fmt::format("memory of {} rank{} of {}", memory.ranks.size(), memory.ranks.size() == 1 ? "" : "s",
+  memory.source = fmt::format("memory of {} of {}", formats::counted_text(std::ssize(memory.ranks), "rank"),
                               inputs_of(sources).front().string());
   return memory;
 }

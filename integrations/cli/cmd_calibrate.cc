@@ -16,6 +16,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_op_times.h"
 #include "integrations/formats/memory_series.h"
+#include "integrations/formats/utf8.h"
 #include "planner/estimate/calibration.h"
 
 namespace tidemark::cli {
@@ -60,15 +61,14 @@ class CalibrateCommand final : public Command {
       if (!status) return status.error();
     if (calibration.sources.empty())
       return bad_input("--measured: nothing to calibrate with; name a measurement (see tidemark calibrate --help)");
-    OutputSet outputs;
+    OutputSet outputs(job_.format);
     const Status added = outputs.add(out_, inputs(), [&](std::ostream& stream) -> Status {
       stream << formats::write_calibration(calibration);
       return {};
     });
     if (!added) return added.error();
-    if (const Status status = outputs.write(); !status) return status.error();
-    const Status status =
-        console.print(job_.format == Format::json ? formats::write_calibration(calibration) : text(calibration));
+    const Status status = outputs.write(
+        console, job_.format == Format::json ? formats::write_calibration(calibration) : text(calibration));
     if (!status) return status.error();
     return ExitStatus::done;
   }
@@ -88,7 +88,7 @@ class CalibrateCommand final : public Command {
       remainders_.push_back(remainder.value());
     }
     calibration.memory = correction.value();
-    calibration.sources.push_back(source);
+    calibration.sources.push_back(formats::utf8_text(source));
     return {};
   }
 
@@ -127,7 +127,8 @@ class CalibrateCommand final : public Command {
     calibration.sources.push_back(
         fmt::format("compute time of a step of {}: {:.3f} ms measured over {} steps, {:.3f} "
                     "ms modelled",
-                    file.string(), measured.value().step_ns / 1e6, measured.value().steps, modelled.value() / 1e6));
+                    formats::utf8_text(file.native()), measured.value().step_ns / 1e6, measured.value().steps,
+                    modelled.value() / 1e6));
     return {};
   }
 

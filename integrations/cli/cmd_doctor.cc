@@ -15,6 +15,7 @@
 #include "integrations/cli/version.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
+#include "integrations/formats/utf8.h"
 
 namespace tidemark::cli {
 namespace {
@@ -89,7 +90,7 @@ class DoctorCommand final : public Command {
     for (const Finding& finding : findings) {
       healthy = healthy && finding.ok;
       text += fmt::format("{:<4}  {:<14}  {}\n", finding.ok ? "ok" : "BAD", finding.what, finding.value);
-      json.push_back({{"what", finding.what}, {"value", finding.value}, {"ok", finding.ok}});
+      json.push_back({{"what", finding.what}, {"value", formats::utf8_text(finding.value)}, {"ok", finding.ok}});
     }
     using Json = nlohmann::ordered_json;
     const Status status =

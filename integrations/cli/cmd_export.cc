@@ -61,7 +61,7 @@ class ExportCommand final : public Command {
     plan::PlanRequest request = formats::request_of(plan.value());
     request.threads = threads_;
     Result<search::SettingOutcome> found = Error{};
-    OutputSet outputs;
+    OutputSet outputs(format_);
     Status status = outputs.add(out_, {plan_}, [&](std::ostream& stream) -> Status {
       stream << formats::settings_text(vocabulary, found.value().values, plan.value());
       return {};
@@ -72,10 +72,9 @@ class ExportCommand final : public Command {
                                      .settings = vocabulary.settings,
                                      .starts = formats::starts_of(vocabulary, plan.value())});
     if (!found) return found.error();
-    if (status = outputs.write(); !status) return status.error();
-    for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
     const formats::ExportReport report{.plan = plan.value(), .vocabulary = vocabulary, .settings = found.value()};
-    status = console.print(format_ == Format::json ? formats::export_json(report) : formats::export_text(report));
+    status =
+        outputs.write(console, format_ == Format::json ? formats::export_json(report) : formats::export_text(report));
     if (!status) return status.error();
     return found.value().outcome.fits() ? ExitStatus::done : ExitStatus::answer_is_no;
   }

@@ -40,8 +40,7 @@ class LoadsCommand final : public Command {
     app.add_option("MODEL", options_.model, "model YAML of the job whose layers the loads are of")
         ->required()
         ->type_name("FILE");
-    app.add_option("--device", options_.device, "device in place of the model file's: a name or a file")
-        ->type_name("NAME|FILE");
+    add_device(app, options_.device, "device in place of the model file's: a name or a file");
     add_word(app, "--family", family_, "family", family_names(),
              fmt::format("how rows fall on devices: {} (default {})", join_words(family_names()), family_));
     add_count(app, "--steps", steps_, 1, kMostSteps, "steps to draw (default 1)");
@@ -57,19 +56,15 @@ class LoadsCommand final : public Command {
     if (!shape) return bad_input(fmt::format("{}: {}", options_.model.string(), shape.error().message));
     const graph_build::LoadDraws draws(shape.value(), family(), request.value().job.expert_load,
                                        static_cast<std::uint64_t>(seed_));
-    OutputSet outputs;
-    Status status = outputs.add(out_, {options_.model}, [&](std::ostream& stream) -> Status {
+    OutputSet outputs(Format::text);
+    Status status = outputs.add(out_.empty() ? "-" : out_, {options_.model}, [&](std::ostream& stream) -> Status {
       return for_each_step(draws, shape.value(), [&](const std::string& text) -> Status {
         stream << text;
         return {};
       });
     });
     if (!status) return status.error();
-    status = out_.empty()
-                 ? for_each_step(draws, shape.value(), [&](const std::string& text) { return console.print(text); })
-                 : outputs.write();
-    if (!status) return status.error();
-    for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
+    if (status = outputs.write(console, ""); !status) return status.error();
     return ExitStatus::done;
   }
 

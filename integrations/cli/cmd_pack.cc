@@ -17,6 +17,7 @@
 #include "integrations/formats/interval_problem.h"
 #include "integrations/formats/pack_picture.h"
 #include "integrations/formats/pack_report.h"
+#include "integrations/formats/utf8.h"
 #include "planner/layout/check_packing.h"
 #include "planner/layout/packer.h"
 
@@ -66,7 +67,7 @@ class PackCommand final : public Command {
 
   Result<ExitStatus> run(Console& console) override {
     Input input;
-    OutputSet outputs;
+    OutputSet outputs(format_);
     std::vector<Bytes> addresses;
     Status status = outputs.add(out_, {file_}, [&](std::ostream& stream) -> Status {
       stream << formats::with_column(input.text, "offset", addresses);
@@ -79,7 +80,7 @@ class PackCommand final : public Command {
     const auto [answer, seconds] = pack(input.problem);
     if (const std::optional<std::string> fault = layout::find_fault(input.problem.problem, answer.packing))
       return internal_fault(fmt::format("{}: packer {}: {}", file_.string(), answer.packer, *fault));
-    formats::PackReport report{.file = file_.string(),
+    formats::PackReport report{.file = formats::utf8_text(file_.native()),
                                .table = &input.table,
                                .problem = &input.problem,
                                .answer = &answer,
@@ -89,12 +90,11 @@ class PackCommand final : public Command {
     if (picture_) report.picture = formats::pack_picture(input.table, input.problem, answer.packing);
     if (report.verdict.fits) {
       addresses = formats::addresses_of(input.table, input.problem, answer.packing, rules());
-      if (status = outputs.write(); !status) return status.error();
-      for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
     } else if (!out_.empty()) {
+      outputs.drop(out_);
       console.note(fmt::format("{} is not written, since the packing is higher than --capacity", out_.string()));
     }
-    status = console.print(format_ == Format::json ? formats::pack_json(report) : formats::pack_text(report));
+    status = outputs.write(console, format_ == Format::json ? formats::pack_json(report) : formats::pack_text(report));
     if (!status) return status.error();
     return report.verdict.fits ? ExitStatus::done : ExitStatus::answer_is_no;
   }

@@ -45,7 +45,7 @@ class PlanCommand final : public Command {
     if (!request) return request.error();
     request.value().pack_effort = pack_effort_.value_or(1);
     Material made;  // filled before the outputs are written
-    OutputSet outputs;
+    OutputSet outputs(job_.format);
     if (Status status = add_outputs(request.value(), made, outputs); !status) return status.error();
     if (Status status = plan(request.value(), console, made); !status) return status.error();
 
@@ -57,9 +57,7 @@ class PlanCommand final : public Command {
       outputs.drop(graph_.schedule_out);
       console.note(fmt::format("{} is not written, since no schedule fits", graph_.schedule_out.string()));
     }
-    if (Status status = outputs.write(); !status) return status.error();
-    for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
-    if (Status status = console.print(text(request.value(), made)); !status) return status.error();
+    if (Status status = outputs.write(console, text(request.value(), made)); !status) return status.error();
     return fits ? ExitStatus::done : ExitStatus::answer_is_no;
   }
 

@@ -11,6 +11,7 @@
 #include "integrations/cli/verb.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_trace.h"
+#include "integrations/formats/utf8.h"
 #include "integrations/replay/replay.h"
 #include "integrations/replay/replay_report.h"
 
@@ -43,7 +44,7 @@ class ReplayCommand final : public Command {
     if (!bytes) return bytes.error();
     const Result<formats::AllocationTrace> trace = formats::read_trace(bytes.value(), trace_.string());
     if (!trace) return trace.error();
-    replay::ReplayReport report{.file = trace_.string(), .trace = &trace.value()};
+    replay::ReplayReport report{.file = formats::utf8_text(trace_.native()), .trace = &trace.value()};
     for (const replay::ReplayRequest& request : requests()) {
       Result<replay::ReplayFigures> figures = replay::replay(trace.value(), request);
       if (!figures)

@@ -192,7 +192,7 @@ class RunCommand final : public Command {
     const Result<run::TraceAsk> trace = read_trace_ask(ask, shape.value());
     if (!trace) return trace.error();
     const run::TraceOutcome* played = nullptr;
-    OutputSet outputs;
+    OutputSet outputs(format_);
     if (Status s = outputs.add(report_, {plan_, loads_},
                                [&](std::ostream& stream) -> Status {
                                  stream << run::trace_html(*played);
@@ -204,10 +204,8 @@ class RunCommand final : public Command {
     const Result<run::TraceOutcome> outcome = run::play_trace(plan, file.machine, shape.value(), trace.value(), loads_);
     if (!outcome) return outcome.error();
     played = &outcome.value();
-    if (Status s = outputs.write(); !s) return s.error();
-    for (const auto& path : outputs.paths()) console.note(fmt::format("wrote {}", path.string()));
-    const Status status =
-        console.print(format_ == Format::json ? run::trace_json(outcome.value()) : run::trace_text(outcome.value()));
+    const Status status = outputs.write(
+        console, format_ == Format::json ? run::trace_json(outcome.value()) : run::trace_text(outcome.value()));
     if (!status) return status.error();
     return outcome.value().ok() ? ExitStatus::done : ExitStatus::answer_is_no;
   }

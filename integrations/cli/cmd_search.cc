@@ -28,6 +28,7 @@ class ResumeFile {
   /// Errors (bad_input): it cannot be read or written, or is another search's.
   Status open(const std::filesystem::path& path, const std::string& header) {
     if (path.empty()) return {};
+    if (path == "-") return bad_input("--resume: is read and appended to, so it must be a file, not stdout");
     path_ = path;
     std::string text;
     if (std::error_code error; std::filesystem::exists(path, error)) {

@@ -11,6 +11,9 @@
 #include <memory>
 #include <string>
 
+#include "integrations/cli/refusal.h"
+#include "integrations/formats/shown.h"
+
 namespace tidemark::cli {
 
 Console::Console() : terminal_(::isatty(STDERR_FILENO) == 1) {
@@ -37,7 +40,7 @@ Status Console::print(std::string_view text) const {
 }
 
 void Console::note(std::string_view line) const {
-  spdlog::info("{}", line);
+  spdlog::info("{}", log_line(formats::printable(line)));
 }
 
 void complain(std::string_view text) noexcept {

@@ -22,7 +22,8 @@ class Console {
   /// All of `text` to stdout, flushed. Errors (bad_input): it cannot be written (a full disk, a closed pipe).
   [[nodiscard]] Status print(std::string_view text) const;
 
-  /// One line to stderr, unless quiet.
+  /// One line to stderr, unless quiet, by formats::printable and log_line: whatever a file is called, it begins no line
+  /// of its own and no command of a CI runner.
   void note(std::string_view line) const;
 
  private:
@@ -30,7 +31,7 @@ class Console {
   bool quiet_ = false;
 };
 
-/// To stderr if it can be written; if not, the exit status has to do. Any thread, also while the process ends.
+/// As it is to stderr if it can be written; if not, the exit status has to do. Any thread, also while the process ends.
 void complain(std::string_view text) noexcept;
 
 }  // namespace tidemark::cli

@@ -12,6 +12,7 @@
 #include "integrations/formats/file.h"
 #include "integrations/formats/file_kind.h"
 #include "integrations/formats/import_captured_step.h"
+#include "integrations/formats/utf8.h"
 #include "planner/graph_build/given_machine.h"
 #include "policies/policies.h"
 
@@ -79,7 +80,8 @@ Result<plan::PlanRequest> read_graph_request(const GraphJob& job, const JobOptio
     if (!machine) return machine.error();
     request.machine = std::move(machine).value();
   }
-  const std::string name = step.value().name.empty() ? job.graph.stem().string() : step.value().name;
+  const std::string name =
+      step.value().name.empty() ? formats::utf8_text(job.graph.stem().native()) : step.value().name;
   request.step = plan::GivenStep{.name = name,
                                  .framework = std::move(step.value().framework),
                                  .graph = std::make_shared<const Graph>(std::move(step.value().graph)),

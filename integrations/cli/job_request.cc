@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstddef>
 
+#include "integrations/ci/budget_job.h"
 #include "integrations/cli/calibration_option.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/locations.h"
@@ -21,13 +23,19 @@
 namespace tidemark::cli {
 namespace {
 
-constexpr double kLargestScale = 1000;
-constexpr int kMostWorldSize = 1 << 24;
+constexpr double kLeastScale = 0.001, kLargestScale = 1000;
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
   for (const plan::Policy& policy : policies::policies()) names.emplace_back(policy.name);
   return names;
+}
+
+/// A budget file names its words itself, past the options of the command line.
+Result<const plan::Policy*> policy_of(const JobOptions& options) {
+  if (const Status status = expect_word("policy", options.policy, policy_names()); !status)
+    return bad_input("--policy: " + status.error().message);
+  return policies::find_policy(options.policy);
 }
 
 /// `file:line: ` of the key `device` at the top level, for a device that does not exist.
@@ -60,10 +68,11 @@ Result<NamedJob> read_model(const JobOptions& options) {
 }
 
 Result<NamedJob> read_argument_job(const JobOptions& options, const Console* console) {
-  const Result<estimate::ImportedRun> imported = read_training_run(options);
-  if (!imported) return imported.error();
-  std::vector<std::string> remarks = import_remarks(imported.value());
-  Result<graph_build::JobSpec> job = job_of(imported.value(), options, remarks);
+  const Result<TrainingJob> read = read_training_job(options);
+  if (!read) return read.error();
+  const estimate::ImportedRun& imported = read.value().imported;
+  std::vector<std::string> remarks = import_remarks(imported);
+  Result<graph_build::JobSpec> job = job_of(imported, options, remarks);
   if (!job) return job.error();
   for (const std::string& remark : remarks)
     if (console != nullptr) console->note(remark);
@@ -98,7 +107,9 @@ Status read_loads(const JobOptions& options, plan::PlanRequest& request, const C
       console->note(fmt::format("{}: {}", options.imbalance_from.string(), formats::loads_text(loads.value().fit)));
   }
   if (!options.imbalance.quantile) return {};
-  if (request.job.expert_load.coefficient_of_variation == 0)
+  const bool varies = request.job.expert_load.coefficient_of_variation > 0;
+  if (!varies && options.imbalance.where_it_varies) return {};
+  if (!varies)
     return bad_input(
         "--imbalance: a quantile is of the job's expert_load, whose coefficient_of_variation is 0; give a number such "
         "as "
@@ -113,9 +124,11 @@ Status read_time_scale(const JobOptions& options, plan::PlanRequest& request) {
   const Result<double> scale = graph_build::layer_time_scale(
       request.job, request.machine, request.load.value_or(request.job.expert_load.mean), *options.layer_ms * 1e6);
   if (!scale) return scale.error();
-  if (scale.value() > formats::kMostTimeScale)
-    return bad_input(fmt::format("--layer-ms: compute times would be multiplied by {:.3g}; the most is {:.0e}",
-                                 scale.value(), formats::kMostTimeScale));
+  if (!formats::real_range_of("time_scale").holds(scale.value()))
+    return bad_input(
+        fmt::format("--layer-ms: compute times would be multiplied by {:.3g}; it must be from {:.0e} to "
+                    "{:.0e}",
+                    scale.value(), formats::kLeastTimeScale, formats::kMostTimeScale));
   request.time_scale = scale.value();
   return {};
 }
@@ -141,8 +154,7 @@ Status refuse_given(const CLI::App& app, const std::vector<std::string>& options
 }
 
 void add_what_if_options(CLI::App& app, JobOptions& options) {
-  app.add_option("--device", options.device, "device to plan for instead of the model file's: a name or a file")
-      ->type_name("NAME|FILE");
+  add_device(app, options.device, "device to plan for instead of the model file's: a name or a file");
   add_word(app, "--policy", options.policy, "policy", policy_names(),
            fmt::format("who decides ({}; default {})", join_words(policy_names()), options.policy));
   add_imbalance(app, "--imbalance", options.imbalance,
@@ -157,10 +169,11 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
   add_size(app, "--host-budget", options.host_budget_bytes,
            "pinned host memory per device; default: the device file's");
   add_ranks(app, "--ranks", options.ranks, "pipeline ranks, such as 0-3,15; default: all");
-  add_positive(app, "--op-time-scale", options.op_time_scale, kLargestScale, "multiply compute times by this");
-  add_positive(app, "--layer-ms", options.layer_ms, formats::kMostLayerMs,
-               "scale compute times so that forward and backward of one layer and micro-batch take this many "
-               "milliseconds on average");
+  add_number(app, "--op-time-scale", options.op_time_scale, kLeastScale, kLargestScale,
+             "multiply compute times by this");
+  add_number(app, "--layer-ms", options.layer_ms, formats::kLeastLayerMs, formats::kMostLayerMs,
+             "scale compute times so that forward and backward of one layer and micro-batch take this many "
+             "milliseconds on average");
   add_calibration(app, options);
   app.get_option("--op-time-scale")->excludes(app.get_option("--layer-ms"));
   add_threads(app, options.threads);
@@ -172,15 +185,23 @@ void add_argument_options(CLI::App& app, JobOptions& options) {
                  "instead of the model file: the arguments of a Megatron-LM or MindSpeed-LLM job as its launch script, "
                  "YAML or JSON (docs/formats.md)")
       ->type_name("FILE");
-  add_count(app, "--world-size", options.world_size, 1, kMostWorldSize,
-            "with --megatron-args: devices of the job, where the file does not say");
-  add_word(
-      app, "--accelerator", options.accelerator, "accelerator", {"a100", "h100", "gb200", "ascend"},
-      "with --megatron-args: the generation whose kernels and workspaces count (default: --device's, else what the "
-      "file speaks of)");
+  add_script_options(app, options);
   app.add_flag("--strict", options.strict,
                "with --megatron-args: an argument that is not understood, or lines that are left out, are an error");
   for (const char* name : {"--world-size", "--accelerator", "--strict"}) app.get_option(name)->needs("--megatron-args");
+}
+
+const std::vector<std::string>& accelerator_names() {
+  static const std::vector<std::string> names = {"a100", "h100", "gb200", "ascend"};
+  return names;
+}
+
+void add_script_options(CLI::App& app, JobOptions& options) {
+  add_count(app, "--world-size", options.world_size, 1, ci::kMostWorldSize,
+            "of a framework's job: its devices, where the file does not say");
+  add_word(app, "--accelerator", options.accelerator, "accelerator", accelerator_names(),
+           "of a framework's job: the generation whose kernels and workspaces count (default: --device's, else what "
+           "the file speaks of)");
 }
 
 void add_job_options(CLI::App& app, JobOptions& options) {
@@ -195,6 +216,8 @@ const std::filesystem::path& subject_of(const JobOptions& options) {
 }
 
 Result<plan::PlanRequest> read_request(const JobOptions& options, const Console* console) {
+  const Result<const plan::Policy*> policy = policy_of(options);
+  if (!policy) return policy.error();
   Result<NamedJob> read = options.megatron_args.empty() ? read_model(options) : read_argument_job(options, console);
   if (!read) return read.error();
   plan::PlanRequest request{.job = std::move(read.value().job)};
@@ -206,7 +229,7 @@ Result<plan::PlanRequest> read_request(const JobOptions& options, const Console*
           : machine_at(find_device(request.job.device, subject, subject.parent_path()), read.value().device_place);
   if (!machine) return machine.error();
   request.machine = std::move(machine).value();
-  request.policy = policies::find_policy(options.policy);
+  request.policy = policy.value();
   request.budget_bytes = options.budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;
   request.ranks = options.ranks;
@@ -223,6 +246,8 @@ Result<plan::PlanRequest> read_request(const JobOptions& options, const Console*
 
 std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
   std::vector<std::filesystem::path> inputs = {subject_of(options)};
+  if (!options.megatron_args.empty())
+    for (std::filesystem::path& file : sourced_by(options.megatron_args)) inputs.push_back(std::move(file));
   if (!options.imbalance_from.empty()) inputs.push_back(options.imbalance_from);
   if (!options.calibration.empty()) inputs.push_back(options.calibration);
   if (!options.device.empty()) inputs.emplace_back(options.device);
@@ -234,6 +259,9 @@ Result<Planned> plan_with_progress(const plan::PlanRequest& request, const std::
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
   Progress progress("planning", console.draws_progress());
+  const std::size_t ranks =
+      request.ranks.empty() ? static_cast<std::size_t>(request.job.parallel.pipeline) : request.ranks.size();
+  progress.watch(request.step ? 100 : static_cast<int>(ranks));
   plan::PlanRequest watched = request;
   watched.progress = [&progress](int done, int total) { progress.update(done, total); };
   if (watched.step) watched.step->on_progress = [&progress](double share) { progress.update_share(share); };

@@ -42,8 +42,13 @@ void add_job_options(CLI::App& app, JobOptions& options);
 /// All of them but the positional: for a verb whose file may be something else.
 void add_what_if_options(CLI::App& app, JobOptions& options);
 
-/// --megatron-args, --world-size and --strict, for a verb that takes them beside a positional of its own.
+/// --megatron-args, --world-size, --accelerator and --strict, for a verb that takes them beside a positional of its
+/// own.
 void add_argument_options(CLI::App& app, JobOptions& options);
+/// What --accelerator and the key of a budget file may say.
+[[nodiscard]] const std::vector<std::string>& accelerator_names();
+/// --world-size and --accelerator alone, for a verb whose own file may be a framework's.
+void add_script_options(CLI::App& app, JobOptions& options);
 
 /// Reads the model, the device and the measured counts. With --megatron-args, what is left out is noted on `console`.
 /// Errors (bad_input): one line.
@@ -52,15 +57,31 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 /// The device of --device. `subject`: the file beside which it is looked for as well. Errors (bad_input): one line.
 [[nodiscard]] Result<Machine> read_device(const std::string& device, const std::filesystem::path& subject);
 
-/// The job of --megatron-args. The device (--device, else what the file's framework runs on) decides the accelerator.
-/// `notes` of the result hold what the file left open. Errors (bad_input): one line; with --strict every argument that
-/// is not understood, with its place.
-[[nodiscard]] Result<estimate::ImportedRun> read_training_run(const JobOptions& options);
+/// A framework's job as it was read, and what it was read from: a change of it is imported anew.
+struct TrainingJob {
+  estimate::ImportedRun imported;
+  estimate::ArgumentSet set;  ///< empty of a configuration file
+  estimate::RunHints hints;
+  std::vector<std::filesystem::path> sourced;  ///< scripts that a launch script read, each once
+};
+
+/// The job of --megatron-args: a launch script, arguments as YAML or JSON, or a configuration file of Megatron-Bridge,
+/// torchtitan or MindFormers, told apart by the text. The device (--device, else what the file's framework runs on)
+/// decides the accelerator. `notes` of the result hold what the file left open. Errors (bad_input): one line; with
+/// --strict every argument that is not understood, with its place.
+[[nodiscard]] Result<TrainingJob> read_training_job(const JobOptions& options);
+
+/// The scripts that a launch script reads with `source`, each once, whether or not they are followed. Empty: it reads
+/// none, or is no launch script that can be read, which read_training_job reports.
+[[nodiscard]] std::vector<std::filesystem::path> sourced_by(const std::filesystem::path& script);
 
 /// That job as a plan's, for the device of --device; `left_out` takes a line for each thing no plan says. Errors
 /// (bad_input): what a plan cannot describe.
 [[nodiscard]] Result<graph_build::JobSpec> job_of(const estimate::ImportedRun& imported, const JobOptions& options,
                                                   std::vector<std::string>& left_out);
+
+/// What of the input was not understood, a line each, `file:line: what`.
+[[nodiscard]] std::vector<std::string> doubts_of(const estimate::ImportedRun& imported);
 
 /// A line for each argument not understood (with a near miss) and each assumption.
 [[nodiscard]] std::vector<std::string> import_remarks(const estimate::ImportedRun& imported);
@@ -72,7 +93,7 @@ void add_argument_options(CLI::App& app, JobOptions& options);
 /// dropped.
 [[nodiscard]] Status refuse_given(const CLI::App& app, const std::vector<std::string>& options, std::string_view why);
 
-/// The files named by the options, so that no output replaces an input.
+/// The files named by the options and those that a launch script among them reads, so that no output replaces an input.
 [[nodiscard]] std::vector<std::filesystem::path> inputs_of(const JobOptions& options);
 
 /// plan_step with a progress bar where there is a terminal, and the wall time it took.

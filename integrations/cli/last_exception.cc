@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/refusal.h"
@@ -36,10 +38,21 @@ void take_word() noexcept {
   while (taken.exchange(true)) ::pause();
 }
 
+/// What an exception says on one line, which a CI runner takes for no command (ci::without_commands): without memory.
+void complain_on_one_line(std::string_view what) noexcept {
+  std::size_t hashes = 0;
+  for (const char& c : what) {
+    if (c == '[' && hashes >= 2) complain("\\");
+    hashes = c == '#' ? hashes + 1 : 0;
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    complain(is_control ? std::string_view("?") : std::string_view(&c, 1));
+  }
+}
+
 void tell(std::string_view kind, const char* what, Error (*error)(std::string)) noexcept {
   complain("tidemark: ");
   complain(kind);
-  complain(what);
+  complain_on_one_line(what);
   complain("\n");
   if (!asked_for_json) return;
   try {
@@ -53,15 +66,33 @@ void tell_fault(const char* what) noexcept {
   tell("fault: ", what, internal_fault);
 }
 
+void tell_short_memory() noexcept {
+  tell("", "not enough memory on this machine for this input, or a limit on memory is too low", bad_input);
+}
+
+/// No thread could be started, for want of memory for its stack or of threads. oneTBB throws what pthread_create said
+/// as a text.
+bool is_short_of_threads(const std::exception& exception) noexcept {
+  if (const auto* error = dynamic_cast<const std::system_error*>(&exception))
+    return error->code() == std::errc::resource_unavailable_try_again || error->code() == std::errc::not_enough_memory;
+  const std::string_view what = exception.what();
+  return what.find("pthread_create") != std::string_view::npos || what.find("pthread_attr") != std::string_view::npos;
+}
+
 void tell_exception() noexcept {
   try {
     if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
     status = ExitStatus::fault;
   } catch (const std::bad_alloc&) {
-    return tell("", "not enough memory on this machine for this input, or a limit on memory is too low", bad_input);
+    return tell_short_memory();
+  } catch (const std::length_error&) {  // more than any memory holds
+    return tell_short_memory();
   } catch (const std::exception& exception) {
-    status = ExitStatus::fault;
-    return tell_fault(exception.what());
+    status = ExitStatus::fault;  // what() may be the next to fail
+    if (!is_short_of_threads(exception)) return tell_fault(exception.what());
+    status = ExitStatus::bad_input;
+    return tell("", "no thread can be started; raise the limit on memory or on threads, or give --threads 1",
+                bad_input);
   } catch (...) {
     status = ExitStatus::fault;
   }

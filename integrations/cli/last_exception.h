@@ -7,8 +7,9 @@ namespace tidemark::cli {
 /// Whatever ends in std::terminate from now on ends so. `json`: `--format json` is asked for. Call it first in main.
 void expect_last_exception(bool json);
 
-/// Tells the exception being handled and ends the process: status 2 where memory is short, 3 for all else. The first
-/// thread that comes here has the word, others wait for the end; what the telling itself throws changes no status.
+/// Tells the exception being handled and ends the process: status 2 where memory or threads are short, 3 for all else.
+/// The first thread that comes here has the word, others wait for the end; what the telling itself throws changes no
+/// status.
 [[noreturn]] void end_on_exception() noexcept;
 
 }  // namespace tidemark::cli

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/quantity.h"
 #include "integrations/formats/shown.h"
+#include "planner/graph_build/expert_load.h"
 
 namespace tidemark::cli {
 namespace {
@@ -44,6 +46,29 @@ std::optional<std::int32_t> whole_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// What an option takes besides checks rides along with it as the name of a validator that lets everything pass: the
+/// parser library has no other place for it. Words have no blanks.
+constexpr std::string_view kWordsPrefix = "words: ";
+constexpr std::string_view kListedPrefix = "listed: ";
+
+void note_text(CLI::Option& option, std::string_view prefix, std::string_view text) {
+  option.check([](const std::string&) { return std::string(); }, "", fmt::format("{}{}", prefix, text));
+}
+
+/// What was noted behind a prefix; empty: nothing was.
+std::string noted_text(const CLI::Option& option, std::string_view prefix) {
+  // The library asks for an option that may be changed, and throws where there is no validator left.
+  auto& asked = const_cast<CLI::Option&>(option);
+  try {
+    for (int i = 0;; ++i) {
+      const std::string& name = asked.get_validator(i)->get_name();
+      if (name.starts_with(prefix)) return name.substr(prefix.size());
+    }
+  } catch (const CLI::OptionNotFound&) {
+    return {};
+  }
 }
 
 Error bad_ranks(std::string_view part) {
@@ -136,25 +161,75 @@ void add_positive(CLI::App& app, const std::string& name, std::optional<double>&
   });
 }
 
-void add_word(CLI::App& app, const std::string& name, std::string& value, std::string_view what,
-              const std::vector<std::string>& words, const std::string& help) {
-  add_read(app, name, "NAME", help, [&value, what = std::string(what), words](const std::string& text) -> Status {
-    if (std::ranges::find(words, text) == words.end())
-      return bad_input(fmt::format("unknown {} {}{}; known: {}", what, formats::shown(text), hint_for(text, words),
-                                   join_words(words)));
-    value = text;
+void add_number(CLI::App& app, const std::string& name, std::optional<double>& value, double least, double most,
+                const std::string& help) {
+  add_read(app, name, "NUMBER", help, [&value, least, most](const std::string& text) -> Status {
+    const Result<double> number = parse_number(text);
+    if (!number) return number.error();
+    if (number.value() < least || number.value() > most)
+      return bad_input(fmt::format("{} is out of range; it must be from {} to {}", formats::shown(text), least, most));
+    value = number.value();
     return {};
   });
 }
 
+Status expect_word(std::string_view what, const std::string& word, const std::vector<std::string>& words) {
+  if (std::ranges::find(words, word) != words.end()) return {};
+  return bad_input(
+      fmt::format("unknown {} {}{}; known: {}", what, formats::shown(word), hint_for(word, words), join_words(words)));
+}
+
+void add_word(CLI::App& app, const std::string& name, std::string& value, std::string_view what,
+              const std::vector<std::string>& words, const std::string& help) {
+  const auto read = [&value, what = std::string(what), words](const std::string& text) -> Status {
+    Status status = expect_word(what, text, words);
+    if (status) value = text;
+    return status;
+  };
+  note_words(*add_read(app, name, "NAME", help, read), words);
+}
+
 void add_format(CLI::App& app, Format& format) {
-  add_read(app, "--format", "text|json", "how the result is printed", [&format](const std::string& text) -> Status {
+  const auto read = [&format](const std::string& text) -> Status {
     if (text != "text" && text != "json")
       return bad_input(fmt::format("unknown format {}{}; known: text or json", formats::shown(text),
                                    hint_for(text, {"text", "json"})));
     format = text == "json" ? Format::json : Format::text;
     return {};
-  });
+  };
+  note_words(*add_read(app, "--format", "text|json", "how the result is printed", read), {"text", "json"});
+}
+
+void note_words(CLI::Option& option, const std::vector<std::string>& words) {
+  note_text(option, kWordsPrefix, fmt::format("{}", fmt::join(words, " ")));
+}
+
+std::vector<std::string> words_of(const CLI::Option& option) {
+  std::vector<std::string> words;
+  std::istringstream text(noted_text(option, kWordsPrefix));
+  for (std::string word; text >> word;) words.push_back(word);
+  return words;
+}
+
+void note_listed(CLI::Option& option, std::string_view kind) {
+  note_text(option, kListedPrefix, kind);
+}
+
+std::string listed_kind_of(const CLI::Option& option) {
+  return noted_text(option, kListedPrefix);
+}
+
+void add_device(CLI::App& app, std::string& value, const std::string& help) {
+  note_listed(*app.add_option("--device", value, help)->type_name("NAME|FILE"), "devices");
+}
+
+void add_job_name(CLI::App& app, std::string& value, const std::string& help) {
+  note_listed(*app.add_option("--job", value, help)->type_name("NAME"), "jobs");
+}
+
+void add_common_options(CLI::App& app, bool& quiet) {
+  app.set_help_flag("-h,--help", "print this help");
+  app.add_flag("-q,--quiet", quiet, "no logs and no progress on stderr");
 }
 
 void add_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help) {
@@ -234,10 +309,13 @@ Result<Imbalance> parse_imbalance(std::string_view text) {
     return bad_input(fmt::format("{} is neither a load like 1.5 nor a quantile like p99", formats::shown(text)));
   const double value = number.value();
   if (is_quantile) {
-    if (value <= 0 || value >= 100)
-      return bad_input(
-          fmt::format("quantile {} is out of range; it must lie between p0 and p100", formats::shown(text)));
-    return Imbalance{.quantile = value / 100};
+    constexpr double kLeast = graph_build::kLeastLoadQuantile, kMost = graph_build::kMostLoadQuantile;
+    constexpr double kSlack = 1e-12;  // a percentage divided by 100 may be off in the last digit
+    const double quantile = value / 100;
+    if (quantile < kLeast - kSlack || quantile > kMost + kSlack)
+      return bad_input(fmt::format("quantile {} is out of range; peaks are sampled from p{:.3g} to p{:.3g}",
+                                   formats::shown(text), 100 * kLeast, 100 * kMost));
+    return Imbalance{.quantile = std::clamp(quantile, kLeast, kMost)};
   }
   if (value <= 0 || value > graph_build::kMostMeanLoad)
     return bad_input(fmt::format("load {} is out of range; rows on a device over the mean are above 0 and at most {}",

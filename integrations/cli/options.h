@@ -43,14 +43,39 @@ void add_count(CLI::App& app, const std::string& name, int& value, int least, in
 void add_positive(CLI::App& app, const std::string& name, std::optional<double>& value, double most,
                   const std::string& help);
 
+/// A finite number in [least, most].
+void add_number(CLI::App& app, const std::string& name, std::optional<double>& value, double least, double most,
+                const std::string& help);
+
 /// One of `words`; a near miss is suggested. `what` names the kind of word: "policy".
 void add_word(CLI::App& app, const std::string& name, std::string& value, std::string_view what,
               const std::vector<std::string>& words, const std::string& help);
 
+/// Errors (bad_input): `unknown policy 'x'; did you mean 'y'? known: y or z`, where it is none of `words`.
+[[nodiscard]] Status expect_word(std::string_view what, const std::string& word, const std::vector<std::string>& words);
+
 /// `--format text|json`.
 void add_format(CLI::App& app, Format& format);
 
-/// A file to be read or written. An empty name is refused.
+/// Notes words that a value of this option begins with or is; one that ends in `=` is followed by a file. No blanks.
+void note_words(CLI::Option& option, const std::vector<std::string>& words);
+/// The words that an option of add_word or add_format takes, or that were noted; empty: it takes something else.
+[[nodiscard]] std::vector<std::string> words_of(const CLI::Option& option);
+
+/// Notes that a value of this option is a name that `tidemark list KIND` gives when it is asked.
+void note_listed(CLI::Option& option, std::string_view kind);
+/// The KIND that was noted; empty: none was.
+[[nodiscard]] std::string listed_kind_of(const CLI::Option& option);
+
+/// `--device NAME|FILE`.
+void add_device(CLI::App& app, std::string& value, const std::string& help);
+/// `--job NAME`, of a budget file.
+void add_job_name(CLI::App& app, std::string& value, const std::string& help);
+
+/// -h, --help and -q, --quiet, which every verb has.
+void add_common_options(CLI::App& app, bool& quiet);
+
+/// A file to be read or written, where `-` is stdout (output_set.h). An empty name is refused.
 void add_file(CLI::App& app, const std::string& name, std::filesystem::path& value, const std::string& help);
 
 /// `0-3,15`.
@@ -78,8 +103,10 @@ void add_margin(CLI::App& app, const std::string& name, Margin& value, const std
 struct Imbalance {
   std::optional<double> load;      ///< f of every layer and micro-batch
   std::optional<double> quantile;  ///< in (0, 1)
+  bool where_it_varies = false;    ///< a quantile is for jobs whose load varies, and says nothing about the others
 };
-/// `1.5` or `p99`. Errors (bad_input): not above 0, above 65536, not a number, a quantile outside (0, 100).
+/// `1.5` or `p99`. Errors (bad_input): not above 0, above 65536, not a number, a quantile beyond what is sampled
+/// (graph_build/expert_load.h).
 [[nodiscard]] Result<Imbalance> parse_imbalance(std::string_view text);
 void add_imbalance(CLI::App& app, const std::string& name, Imbalance& value, const std::string& help);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace tidemark::cli {
@@ -30,15 +31,39 @@ Progress::Progress(std::string label, bool drawn, Now now)
     : label_(std::move(label)), drawn_(drawn), now_(std::move(now)) {}
 
 Progress::~Progress() {
+  if (watcher_.joinable()) {
+    watcher_.request_stop();
+    watcher_.join();
+  }
   if (visible_) write(kWipe);
+}
+
+void Progress::watch(int total) {
+  if (!drawn_ || total < 1) return;
+  total_ = total;
+  is_watched_ = true;
+  try {
+    watcher_ = std::jthread([this](const std::stop_token& stop) {
+      std::unique_lock lock(mutex_);
+      while (!wake_.wait_for(lock, stop, kPatience, [&stop] { return stop.stop_requested(); })) draw();
+    });
+  } catch (const std::system_error&) {  // no thread is left: the bar is drawn where a part is done
+  }
 }
 
 void Progress::update(int done, int total) {
   if (!drawn_ || total < 1) return;
   const std::lock_guard lock(mutex_);
-  if (now_() - begin_ < kPatience) return;
+  done_ = done;
+  total_ = total;
+  if (now_() - begin_ >= kPatience) draw();
+}
+
+void Progress::draw() {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now_() - begin_).count();
   visible_ = true;
-  write(std::string(kWipe) + progress_line(label_, done, total));
+  write(std::string(kWipe) + progress_line(label_, done_, total_) +
+        (is_watched_ ? fmt::format(", {} s", seconds) : ""));
 }
 
 void Progress::update_share(double share) {

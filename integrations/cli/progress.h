@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace tidemark::cli {
 
@@ -20,19 +22,30 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Once, before any update: from the second second on, the bar and the seconds that have passed are drawn each
+  /// second, also while no part of the work is done. By a thread of its own, which ends with this; without one nothing
+  /// is lost.
+  void watch(int total);
   /// From any thread.
   void update(int done, int total);
   /// In [0, 1], as `37/100`. From any thread; draws where the whole percent is above all before.
   void update_share(double share);
 
  private:
+  /// REQUIRES: mutex_ is held.
+  void draw();
+
   std::string label_;
   bool drawn_;
   bool visible_ = false;
   Now now_;
   Clock::time_point begin_ = now_();
   std::atomic<int> percent_{0};  ///< the highest of update_share
-  std::mutex mutex_;             ///< guards visible_ and the stream
+  std::mutex mutex_;             ///< guards what follows, visible_ and the stream
+  int done_ = 0, total_ = 1;
+  bool is_watched_ = false;
+  std::condition_variable_any wake_;
+  std::jthread watcher_;
 };
 
 /// `planning [#####.....] 5/10`. REQUIRES: total >= 1.

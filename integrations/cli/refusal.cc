@@ -1,7 +1,9 @@
 #include "integrations/cli/refusal.h"
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 
+#include "integrations/ci/plain_words.h"
 #include "integrations/formats/shown.h"
 
 namespace tidemark::cli {
@@ -18,6 +20,13 @@ std::string_view kind_word(ExitStatus status) {
       break;
   }
   return "fault";
+}
+
+/// The same JSON without what a CI runner takes for a command anywhere in a line.
+std::string without_older_commands(std::string json) {
+  for (std::size_t at = json.find("##["); at != std::string::npos; at = json.find("##[", at))
+    json.replace(at + 1, 1, "\\u0023");
+  return json;
 }
 
 }  // namespace
@@ -41,7 +50,7 @@ std::string refusal_json(const Error& error) {
                   {"exit_status", static_cast<int>(status)},
                   {"kind", kind_word(status)},
                   {"message", one_line(error.message)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return without_older_commands(json.dump(2)) + "\n";
 }
 
 bool asks_for_json(const std::vector<std::string>& arguments) {
@@ -55,7 +64,11 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
 std::string one_line(std::string_view message) {
   std::string line;
   for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
-  return formats::printable(line);
+  return ci::without_turns(formats::printable(line));
+}
+
+std::string log_line(std::string_view message) {
+  return ci::without_commands(one_line(message));
 }
 
 }  // namespace tidemark::cli

@@ -34,7 +34,7 @@ class Command {
 
   /// Names options and positionals; their values live in the command.
   virtual void declare(CLI::App& app) = 0;
-  /// Runs after a successful parse. Nothing reaches stdout before every file is written.
+  /// Runs after a successful parse. Files go through OutputSet, which writes them and stdout together.
   [[nodiscard]] virtual Result<ExitStatus> run(Console& console) = 0;
 };
 

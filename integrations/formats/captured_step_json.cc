@@ -185,7 +185,6 @@ Result<CapturedStep> read_captured_step_json(std::string_view text, std::string_
                                              StepObjective objective) {
   const Result<nlohmann::json> document = parse_json(text, file_name, "the graph");
   if (!document) return document.error();
-  if (Status status = refuse_repeated_keys(text, file_name); !status) return status.error();
   JsonNode::Mistake mistake;
   const JsonNode top(document.value(), mistake);
   CapturedStep step = JsonReader(top).read();

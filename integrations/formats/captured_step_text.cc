@@ -14,6 +14,7 @@
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/shown.h"
+#include "integrations/formats/utf8.h"
 #include "planner/graph_build/captured_graph.h"
 
 namespace tidemark::formats {
@@ -204,6 +205,7 @@ class TextReader {
 
 Result<CapturedStep> read_captured_step_text(std::string_view text, std::string_view file_name,
                                              StepObjective objective) {
+  if (Status status = require_utf8(text, file_name); !status) return status.error();
   TextReader reader(file_name, objective);
   if (Status status = reader.read(text); !status) return status.error();
   return reader.finish();

@@ -14,6 +14,7 @@
 namespace tidemark::formats {
 
 /// Every node is an op with one storage; storages of a .swapgraph may be swapped where the objective is energy.
+/// Errors (bad_input): `file:line: what`, of a text that is not UTF-8 as well.
 [[nodiscard]] Result<CapturedStep> read_captured_step_text(std::string_view text, std::string_view file_name,
                                                            StepObjective objective);
 

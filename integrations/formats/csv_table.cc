@@ -10,6 +10,7 @@
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
+#include "integrations/formats/utf8.h"
 
 namespace tidemark::formats {
 namespace {
@@ -100,6 +101,7 @@ Result<CsvTable> CsvTable::open(std::string_view text, std::string_view file) {
     const auto lines = std::ranges::count(text.substr(0, nul), '\n');
     return table.wrong(static_cast<int>(lines) + 1, "there is a NUL byte; a table is UTF-8 text without any");
   }
+  if (Status status = require_utf8(text, file); !status) return status.error();
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   int line_number = 0;
   const std::string_view line = take_row(text, line_number);

@@ -23,7 +23,8 @@ struct CsvRow {
 class CsvTable {
  public:
   /// Reads the header; rows are checked by for_each. `text` and `file` must outlive the table. Errors (bad_input): no
-  /// header line, more than 10,000 columns, a NUL byte anywhere, lines that end in a carriage return alone.
+  /// header line, more than 10,000 columns, a NUL byte or one that is not UTF-8 anywhere, lines that end in a carriage
+  /// return alone.
   [[nodiscard]] static Result<CsvTable> open(std::string_view text, std::string_view file);
 
   [[nodiscard]] std::span<const std::string_view> header() const { return header_; }

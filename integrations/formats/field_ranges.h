@@ -17,8 +17,10 @@ namespace tidemark::formats {
 inline constexpr Bytes kMostPlanBytes = 1024 * kTiB;                ///< of anything in bytes; sums stay far from 2^63
 inline constexpr std::int64_t kMostTaskNs = std::int64_t{1} << 50;  ///< 13 days
 inline constexpr std::int64_t kMostStepNs = std::int64_t{1} << 58;  ///< 9 years: also of all tasks of all ranks
-inline constexpr double kMostLayerMs = 1e6;                         ///< of a layer and micro-batch, as asked for
+inline constexpr double kLeastLayerMs = 1e-6;                       ///< of a layer and micro-batch: one nanosecond
+inline constexpr double kMostLayerMs = 1e6;                         ///< as asked for
 inline constexpr double kMostTimeScale = kMostLayerMs * 1e6;        ///< of a layer that is modelled at 1 ns
+inline constexpr double kLeastTimeScale = 1 / kMostTimeScale;       ///< of one that comes to 1 ns
 inline constexpr Bytes kMostAlignment = kGiB;                       ///< 2^31 residencies so far apart are an address
 inline constexpr double kLeastBytesPerS = 1e3;                      ///< less is no link, and times would overflow
 inline constexpr double kLeastFlopsPerS = 1e6;
@@ -46,7 +48,7 @@ struct RealRange {
   if (name == "load" || name == "mean") return {.most = graph_build::kMostMeanLoad, .open = true};
   if (name == "load_quantile") return {.most = 1};
   if (name == "worst_load_f") return {.most = kMostSiteLoad};
-  if (name == "time_scale") return {.most = kMostTimeScale, .open = true};
+  if (name == "time_scale") return {.least = kLeastTimeScale, .most = kMostTimeScale};
   return {.most = 1e18};  // counts of parameters, tokens per second
 }
 

@@ -39,8 +39,8 @@ class Descriptor {
   int fd_;
 };
 
-Error failed(const std::filesystem::path& path, std::string_view verb, int error) {
-  return bad_input(fmt::format("{}: cannot {}: {}", path.string(), verb, std::strerror(error)));
+Error cannot_read(const std::filesystem::path& path, int error) {
+  return bad_input(fmt::format("{}: cannot read: {}", path.string(), std::strerror(error)));
 }
 
 /// 0, or the errno of the first write that failed.
@@ -70,16 +70,16 @@ Result<std::string> read_all(int fd, const std::filesystem::path& path, Bytes mo
     const ssize_t got = ::read(fd, bytes.data() + have, kStep);
     bytes.resize(have + (got > 0 ? static_cast<std::size_t>(got) : 0));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failed(path, "read", errno);
+    if (got < 0) return cannot_read(path, errno);
     if (got == 0) return bytes;
   }
 }
 
 Status write_in_place(const std::filesystem::path& path, std::string_view bytes) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!file.open()) return failed(path, "write", errno);
-  if (const int error = write_all(file.get(), bytes); error != 0) return failed(path, "write", error);
-  if (!file.close()) return failed(path, "write", errno);
+  Descriptor file(open_in_place(path));
+  if (!file.open()) return cannot_write(path, errno);
+  if (const int error = write_all(file.get(), bytes); error != 0) return cannot_write(path, error);
+  if (!file.close()) return cannot_write(path, errno);
   return {};
 }
 
@@ -195,7 +195,7 @@ int fill(int fd, std::string_view bytes, const struct stat* replaced) {
 static Status check_regular(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (std::filesystem::is_directory(status)) return failed(path, "read", EISDIR);
+  if (std::filesystem::is_directory(status)) return cannot_read(path, EISDIR);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     return bad_input(fmt::format("{}: is not a regular file; give a file", path.string()));
   return {};
@@ -205,16 +205,16 @@ Result<std::ifstream> open_file(const std::filesystem::path& path) {
   if (Status status = check_regular(path); !status) return status.error();
   errno = 0;
   std::ifstream in(path);
-  if (!in) return failed(path, "read", errno != 0 ? errno : EIO);
+  if (!in) return cannot_read(path, errno != 0 ? errno : EIO);
   return in;
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, Bytes most_bytes) {
   if (Status status = check_regular(path); !status) return status.error();
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.open()) return failed(path, "read", errno);
+  if (!file.open()) return cannot_read(path, errno);
   struct stat facts {};
-  if (::fstat(file.get(), &facts) != 0) return failed(path, "read", errno);
+  if (::fstat(file.get(), &facts) != 0) return cannot_read(path, errno);
   if (facts.st_size > most_bytes) return too_large(path, facts.st_size, most_bytes);
   return read_all(file.get(), path, most_bytes);
 }
@@ -230,28 +230,51 @@ std::string read_head(const std::filesystem::path& path, Bytes most_bytes) {
   return head;
 }
 
+Error cannot_write(const std::filesystem::path& path, int error) {
+  std::error_code no_matter;
+  const bool is_unread = error == ENXIO && std::filesystem::is_fifo(path, no_matter);
+  return bad_input(
+      fmt::format("{}: cannot write: {}", path.string(),
+                  is_unread ? "no process reads this pipe; start the one that does first" : std::strerror(error)));
+}
+
+int open_in_place(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return fd;
+  // A reader that is slow is waited for.
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0 && ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0) return fd;
+  const int error = errno;
+  ::close(fd);
+  errno = error;
+  return -1;
+}
+
 Status write_file(const std::filesystem::path& path, std::string_view bytes) {
   if (path.empty()) return bad_input("no file name is given to write to");
   const std::filesystem::path target = resolved(path);
   struct stat existing {};
   const bool exists = ::stat(target.c_str(), &existing) == 0;
-  if (exists && S_ISDIR(existing.st_mode)) return failed(path, "write", EISDIR);
+  if (exists && S_ISDIR(existing.st_mode)) return cannot_write(path, EISDIR);
   if (exists && !S_ISREG(existing.st_mode)) return write_in_place(path, bytes);
-  if (exists && ::access(target.c_str(), W_OK) != 0) return failed(path, "write", errno);
+  if (exists && ::access(target.c_str(), W_OK) != 0) return cannot_write(path, errno);
 
   const Temporary temporary = create_temporary(target);
-  if (temporary.fd < 0) return failed(path, "write", errno);
+  if (temporary.fd < 0) return cannot_write(path, errno);
   int error = fill(temporary.fd, bytes, exists ? &existing : nullptr);
   if (error == 0 && ::rename(temporary.path.c_str(), target.c_str()) != 0) error = errno;
   if (error != 0) ::unlink(temporary.path.c_str());
   forget_temporary(temporary.path);
   if (error == 0) return {};
-  return failed(path, "write", error);
+  return cannot_write(path, error);
 }
 
 Result<std::unique_ptr<GrowingFile>> GrowingFile::create(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) return failed(path, "write", errno);
+  std::error_code error;
+  const std::filesystem::file_status found = std::filesystem::status(path, error);
+  const bool in_place = std::filesystem::exists(found) && !std::filesystem::is_regular_file(found);
+  const int fd = in_place ? open_in_place(path) : ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) return cannot_write(path, errno);
   return std::unique_ptr<GrowingFile>(new GrowingFile(path, fd));
 }
 
@@ -261,7 +284,7 @@ GrowingFile::~GrowingFile() {
 
 void GrowingFile::append(std::string_view bytes) {
   if (!status_) return;
-  if (const int error = write_all(fd_, bytes); error != 0) status_ = failed(path_, "write", error);
+  if (const int error = write_all(fd_, bytes); error != 0) status_ = cannot_write(path_, error);
 }
 
 Temporary create_temporary(const std::filesystem::path& target) {

@@ -31,13 +31,21 @@ inline constexpr Bytes kMostDescriptionBytes = kMiB, kMostMeasurementBytes = 256
 
 /// Replaces `path` by `bytes` at once: written to a temporary file in the same directory, synchronised, then renamed.
 /// On any error (bad_input) an existing file keeps its old bytes and nothing half-written is left behind. What is not a
-/// regular file (/dev/stdout, a pipe) is written in place, since it cannot be renamed over.
+/// regular file (a device, a pipe) is written in place, since it cannot be renamed over; see open_in_place.
 [[nodiscard]] Status write_file(const std::filesystem::path& path, std::string_view bytes);
+
+/// Opens for writing what cannot be replaced by a rename: a device, a pipe. The descriptor, or -1 and errno; a pipe
+/// that no process has open for reading is not waited for: ENXIO.
+[[nodiscard]] int open_in_place(const std::filesystem::path& path);
+
+/// Why a file cannot be written, as every error of this folder says it: `file: cannot write: why`. `error` is an errno;
+/// ENXIO is explained by the pipe that it is about.
+[[nodiscard]] Error cannot_write(const std::filesystem::path& path, int error);
 
 /// A file that grows while something runs, so that what ended in the middle can be read to there. Threads: none.
 class GrowingFile {
  public:
-  /// Makes the file, or empties it. Errors (bad_input): it cannot be written.
+  /// Makes the file, or empties it. Errors (bad_input): it cannot be written; it is a pipe that no process reads.
   [[nodiscard]] static Result<std::unique_ptr<GrowingFile>> create(const std::filesystem::path& path);
   ~GrowingFile();
   GrowingFile(const GrowingFile&) = delete;

@@ -7,12 +7,15 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "integrations/formats/near_miss.h"
+#include "integrations/formats/shell_budget.h"
 #include "integrations/formats/shell_script.h"
 #include "integrations/formats/shell_variables.h"
 #include "integrations/formats/shown.h"
 #include "integrations/formats/yaml_tree.h"
+#include "planner/estimate/argument_value.h"
 
 namespace tidemark::formats {
 namespace {
@@ -43,12 +46,12 @@ bool value_text(const YamlNode& node, int depth, std::string& out) {
 }
 
 /// `${NAME:-8}` and the like as a shell that knows no NAME has it; what it leaves open stays as it is written. Nothing:
-/// it grows beyond kMostShellCharacters.
-std::optional<std::string> with_defaults(std::string value) {
+/// the budget is spent.
+std::optional<std::string> with_defaults(std::string value, ShellBudget& budget) {
   if (value.find("${") == std::string::npos) return value;
-  ShellVariables variables(value);
+  ShellVariables variables(value, budget);
   ShellText text = variables.expand_whole(0, value.size());
-  if (variables.overgrown()) return std::nullopt;
+  if (budget.is_spent()) return std::nullopt;
   return text.unresolved ? std::move(value) : std::move(text.characters);
 }
 
@@ -96,7 +99,7 @@ class MapReader {
     if (out_.set.arguments.size() == kMostArguments)
       return wrong(key, fmt::format("more than {} arguments", kMostArguments));
     note_other_value(name, value, key);
-    std::optional<std::string> expanded = with_defaults(std::move(value));
+    std::optional<std::string> expanded = with_defaults(std::move(value), budget_);
     value_bytes_ += expanded ? expanded->size() : kMostShellCharacters;
     if (!expanded || value_bytes_ > kMostShellCharacters)
       return wrong(key, fmt::format("the values up to here grow beyond {} characters", kMostShellCharacters));
@@ -127,6 +130,7 @@ class MapReader {
   std::string_view file_;
   ArgumentFile& out_;
   std::size_t value_bytes_ = 0;                ///< of arguments read
+  ShellBudget budget_;                         ///< of all values with defaults together
   std::map<std::string, std::string> values_;  ///< of arguments read, by plain name
 };
 
@@ -245,12 +249,43 @@ class OptionReader {
         add_value(word);
       } else if (text.starts_with('@')) {
         leave_out_file(word);
+      } else if (is_any(word)) {
+        leave_out(word);
       }
+      require_known(word, launcher);
+      if (!refused_.empty()) return bad_input(refused_);
     }
     return {};
   }
 
  private:
+  /// It may stand for any words.
+  static bool is_any(const ShellText& word) {
+    return word.unresolved && (word.characters.starts_with('$') || word.characters.starts_with('`'));
+  }
+
+  /// A value that decides memory, or words that may be options, and that a line which is not followed may have set.
+  void require_known(const ShellText& word, bool launcher) {
+    if (word.lost_line == 0) return;
+    const std::string& text = word.characters;
+    const bool valued = !out_.set.arguments.empty() && (is_option(text) || !out_.set.arguments.back().is_switch);
+    const bool options = text.starts_with('$') && (!valued || !has_value(word));
+    std::string name = valued ? out_.set.arguments.back().name : std::string();
+    std::ranges::replace(name, '_', '-');
+    const bool matters = launcher ? name == "nnodes" || name == "nproc-per-node" : estimate::is_used(name);
+    if (!options && !matters) return;
+    refused_ = fmt::format(
+        "{}: {} needs {}, which line {} may set in a way that is not followed; write its value into the command, or "
+        "give the arguments as YAML",
+        at(file_, word.line(1)), options ? "the command" : "--" + name,
+        shown(is_option(text) ? std::string_view(text).substr(text.find('=') + 1) : text), word.lost_line);
+  }
+  /// The last argument took the word for its value.
+  [[nodiscard]] bool has_value(const ShellText& word) const {
+    return out_.set.arguments.back().value.ends_with(word.characters) &&
+           estimate::takes(out_.set.arguments.back().name) != estimate::Takes::nothing;
+  }
+
   void begin(const ShellText& word) {
     const std::string& text = word.characters;
     const std::size_t sign = text.find('=');
@@ -258,7 +293,20 @@ class OptionReader {
     out_.set.arguments.push_back({.name = text.substr(2, alone ? sign : sign - 2),
                                   .value = alone ? "" : text.substr(sign + 1),
                                   .is_switch = alone,
-                                  .place = at(file_, word.line(1))});
+                                  .place = at(file_, word.line(1)),
+                                  .unsure_line = word.assumed_line()});
+    if (!alone) doubt_switch(word);
+  }
+
+  /// argparse ends the run over `--swiglu false`; here it is off.
+  void doubt_switch(const ShellText& word) {
+    const Argument& argument = out_.set.arguments.back();
+    const std::string value = estimate::lower_case(argument.value);
+    if (value != "false" || !estimate::is_used(argument.name) ||
+        estimate::takes(argument.name) != estimate::Takes::nothing)
+      return;
+    leave_unread(word, fmt::format("--{} is a switch and takes no value: {} ends the run; leave both out",
+                                   argument.name, shown(argument.value)));
   }
 
   /// The last argument takes the word as a value of its own.
@@ -278,38 +326,45 @@ class OptionReader {
   void add_value(const ShellText& word) {
     Argument& argument = out_.set.arguments.back();
     const std::string& text = word.characters;
-    const bool unknown = word.unresolved && text.starts_with('$');
+    const bool unknown = is_any(word);
     const bool room = has_room(text);
     if (text.starts_with('@') && (!room || !argument.is_switch)) {
       leave_out_file(word);
     } else if (unknown && (!room || !argument.is_switch)) {
-      out_.notes.push_back(fmt::format("{}: nothing in the file says what {} holds; it is left out",
-                                       at(file_, word.line(1)), shown(text)));
+      leave_out(word);
     } else if (estimate::takes(argument.name) == estimate::Takes::nothing && !room &&
                !estimate::is_used(argument.name)) {
-      out_.notes.push_back(
-          fmt::format("{}: {} is neither an option nor a value of the switch before it; it is left out",
-                      at(file_, word.line(1)), shown(text)));
+      leave_unread(word, fmt::format("{} is neither an option nor a value of the switch before it; it is left out",
+                                     shown(text)));
     } else {  // a path with blanks in it is no reason for doubt; too much for an argument in use is refused with its
               // name
       argument.value += (argument.value.empty() ? "" : " ") + text;
       argument.is_switch = false;
+      argument.unsure_line = std::max(argument.unsure_line, word.assumed_line());
+      doubt_switch(word);
     }
   }
 
+  void leave_out(const ShellText& word) {
+    leave_unread(word, fmt::format("nothing in the file says what {} holds; it is left out", shown(word.characters)));
+  }
   void leave_out_file(const ShellText& word) {
-    out_.notes.push_back(fmt::format("{}: the arguments in {} are left out; give them here", at(file_, word.line(1)),
-                                     shown(word.characters)));
+    leave_unread(word, fmt::format("the arguments in {} are left out; give them here", shown(word.characters)));
+  }
+  void leave_unread(const ShellText& word, std::string what) {
+    out_.set.unread.push_back({.place = at(file_, word.line(1)), .what = std::move(what)});
   }
 
   std::string_view file_;
   ArgumentFile& out_;
+  std::string refused_;
 };
 
 /// Options of torchrun that say how many devices there are; others are the launcher's own.
 void collect_launcher(const std::vector<ShellText>& words, std::string_view file, ArgumentFile& out) {
   ArgumentFile all;
-  (void)OptionReader(file, all).read(words, true);
+  if (const Status status = OptionReader(file, all).read(words, true); !status)
+    out.device_problem = status.error().message;
   for (Argument& argument : all.set.arguments) {
     std::ranges::replace(argument.name, '_', '-');
     if (argument.name != "nnodes" && argument.name != "nproc-per-node") continue;
@@ -322,26 +377,58 @@ void collect_launcher(const std::vector<ShellText>& words, std::string_view file
   }
 }
 
+/// The launcher's options do: what variables of such names hold is moot.
+bool says_devices(const ArgumentFile& out) {
+  return std::ranges::any_of(out.set.arguments,
+                             [](const Argument& argument) { return argument.name == "nproc-per-node"; });
+}
+
+/// Options that decide memory and that only a condition the script does not decide gives.
+Status refuse_doubts(const ShellScript& script, std::string_view file) {
+  for (const ShellText& doubt : script.doubts) {
+    const std::string name = doubt.characters.substr(2, doubt.characters.find('=') - 2);
+    if (estimate::is_used(name))
+      return bad_input(
+          fmt::format("{}: whether --{} is given depends on a condition that the script does not decide; set what it "
+                      "asks for, as in NAME=${{NAME:-1}}, or write the argument into the command",
+                      at(file, doubt.line(1)), name));
+  }
+  return {};
+}
+
 void take_variables(const ShellScript& script, std::string_view file, ArgumentFile& out) {
   for (const ShellScript::Variable& variable : script.variables) {
     constexpr std::array<std::string_view, 5> kCounts = {"NNODES", "NPUS_PER_NODE", "GPUS_PER_NODE", "NPROC_PER_NODE",
                                                          "WORLD_SIZE"};
     const bool counts = std::ranges::find(kCounts, variable.name) != kCounts.end();
+    if (counts && variable.value.lost_line > 0 && !says_devices(out) && out.device_problem.empty())
+      out.device_problem = fmt::format(
+          "{}: {} is the number of devices or nodes, and this line may set it in a way that is not followed; "
+          "--world-size would say",
+          at(file, variable.value.lost_line), variable.name);
     if (variable.value.unresolved || (!variable.exported && !counts)) continue;
+    if (counts && variable.value.assumed_line() > 0 && !says_devices(out))
+      out.set.unread.push_back({.place = at(file, variable.value.line(1)),
+                                .what = fmt::format("{} is the number of devices or nodes, and its default is taken, "
+                                                    "though line {} may set another",
+                                                    variable.name, variable.value.assumed_line())});
     out.set.environment.push_back(
         {.name = variable.name, .value = variable.value.characters, .place = at(file, variable.value.line(1))});
   }
 }
 
-Result<ArgumentFile> read_script(std::string_view text, std::string_view file) {
-  Result<ShellScript> script = read_shell_script(text, file);
+Result<ArgumentFile> read_script(std::string_view text, std::string_view file, const ReadBeside& read_beside) {
+  Result<ShellScript> script = read_shell_script(text, file, read_beside);
   if (!script) return script.error();
   ArgumentFile out{.notes = std::move(script.value().notes)};
   collect_launcher(script.value().launcher, file, out);
   if (Status status = OptionReader(file, out).read(script.value().arguments, false); !status) return status.error();
   if (out.set.arguments.size() > kMostArguments)
     return bad_input(fmt::format("{}: more than {} arguments", file, kMostArguments));
+  if (Status status = refuse_doubts(script.value(), file); !status) return status.error();
   take_variables(script.value(), file, out);
+  for (ShellScript::Unread& unread : script.value().unread)
+    out.set.unread.push_back({.place = at(file, unread.line), .what = std::move(unread.what)});
   const std::string& program = script.value().program;
   const std::string name = program.substr(program.find_last_of('/') + 1);
   out.hints.bert = name.find("bert") != std::string::npos;
@@ -387,11 +474,12 @@ bool is_mindspeed(const estimate::ArgumentSet& set, std::string_view text) {
 
 }  // namespace
 
-Result<ArgumentFile> read_arguments(std::string_view text, std::string_view file_name) {
+Result<ArgumentFile> read_arguments(std::string_view text, std::string_view file_name, const ReadBeside& read_beside) {
   if (text.size() > kLongestFile)
     return bad_input(fmt::format("{}: the file has {} bytes; a launch script or a map of arguments has at most {}",
                                  file_name, text.size(), kLongestFile));
-  Result<ArgumentFile> read = is_script(text, file_name) ? read_script(text, file_name) : read_yaml(text, file_name);
+  Result<ArgumentFile> read =
+      is_script(text, file_name) ? read_script(text, file_name, read_beside) : read_yaml(text, file_name);
   if (!read) return read;
   if (read.value().set.arguments.empty())
     return bad_input(

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
+#include <string>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "integrations/formats/csv_table.h"
 #include "integrations/formats/shown.h"
@@ -18,14 +23,17 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 struct Columns {
   std::size_t size = 0, allocated = 0, released = 0;
-  std::optional<std::size_t> stream, device, total;
+  std::optional<std::size_t> name, stream, device, total, reserved, reserved_after;
 };
 
 struct Row {
   Bytes bytes = 0;
   std::uint64_t stream = 0;
   std::optional<std::int64_t> born_ns, gone_ns;
-  std::optional<Bytes> total_bytes;  ///< live once it is allocated
+  std::optional<Bytes> total_bytes;           ///< live once it is allocated
+  std::optional<Bytes> reserved_bytes;        ///< held by the allocator then
+  std::optional<Bytes> reserved_after_bytes;  ///< once it is released
+  std::string_view name;                      ///< of the operator
 };
 
 Result<Columns> find_columns(const CsvTable& csv) {
@@ -38,9 +46,12 @@ Result<Columns> find_columns(const CsvTable& csv) {
   return Columns{.size = size.value(),
                  .allocated = allocated.value(),
                  .released = released.value(),
+                 .name = csv.find("Name"),
                  .stream = csv.find("Stream Ptr"),
                  .device = csv.find("Device Type"),
-                 .total = csv.find("Allocation Total Allocated(MB)")};
+                 .total = csv.find("Allocation Total Allocated(MB)"),
+                 .reserved = csv.find("Allocation Total Reserved(MB)"),
+                 .reserved_after = csv.find("Release Total Reserved(MB)")};
 }
 
 /// A number that may be blank.
@@ -49,6 +60,24 @@ Result<std::optional<std::int64_t>> read_blank_or(std::string_view name, std::st
   const Result<std::int64_t> number = read_scaled(name, text, scale);
   if (!number) return number.error();
   return std::optional(number.value());
+}
+
+/// A total that may be blank, of a column that may be missing.
+Status read_total(const CsvRow& csv, std::optional<std::size_t> column, std::string_view name,
+                  std::optional<Bytes>& total_bytes) {
+  if (!column) return {};
+  const auto total = read_blank_or(name, csv.fields[*column], kMiB);
+  if (!total) return total.error();
+  total_bytes = total.value();
+  return {};
+}
+
+Status read_totals(const CsvRow& csv, const Columns& columns, Row& row) {
+  if (Status status = read_total(csv, columns.total, "Allocation Total Allocated(MB)", row.total_bytes); !status)
+    return status;
+  if (Status status = read_total(csv, columns.reserved, "Allocation Total Reserved(MB)", row.reserved_bytes); !status)
+    return status;
+  return read_total(csv, columns.reserved_after, "Release Total Reserved(MB)", row.reserved_after_bytes);
 }
 
 Result<Row> read_row(const CsvRow& csv, const Columns& columns) {
@@ -70,11 +99,8 @@ Result<Row> read_row(const CsvRow& csv, const Columns& columns) {
     if (!stream) return stream.error();
     row.stream = static_cast<std::uint64_t>(stream.value());
   }
-  if (columns.total) {
-    const auto total = read_blank_or("Allocation Total Allocated(MB)", csv.fields[*columns.total], kMiB);
-    if (!total) return total.error();
-    row.total_bytes = total.value();
-  }
+  if (columns.name) row.name = csv.fields[*columns.name];
+  if (Status status = read_totals(csv, columns, row); !status) return status.error();
   return row;
 }
 
@@ -130,54 +156,86 @@ void add_undescribed(const std::vector<Row>& rows, AllocationTrace& trace) {
   trace.notes.push_back(fmt::format("{} B were live before the first row and are taken as one block", rest));
 }
 
-AllocationTrace trace_of(const std::vector<Row>& rows) {
-  struct Moment {
-    std::int64_t ns = 0;
-    int rank = 0;  // at one time: frees, then allocations, then frees of what was allocated at that time
-    std::size_t row = 0;
-    auto key() const { return std::tuple(ns, rank, row); }
-  };
-  AllocationTrace trace{.source = "operator_memory"};
-  add_undescribed(rows, trace);
-  std::vector<std::int32_t> block_of(rows.size(), -1);
-  const auto add_block = [&](std::size_t row) {
-    block_of[row] = static_cast<std::int32_t>(trace.blocks.size());
-    trace.blocks.push_back({.bytes = rows[row].bytes, .stream = rows[row].stream});
-  };
-  std::vector<Moment> moments;
-  for (std::size_t row = 0; row < rows.size(); ++row) {
-    const Row& at = rows[row];
-    if (!at.born_ns) add_block(row);
-    if (at.born_ns) moments.push_back({.ns = *at.born_ns, .rank = 1, .row = row});
-    if (at.gone_ns) moments.push_back({.ns = *at.gone_ns, .rank = at.gone_ns == at.born_ns ? 2 : 0, .row = row});
+struct Moment {
+  std::int64_t ns = 0;
+  int rank = 0;  // at one time: frees, then allocations, then frees of what was allocated at that time
+  std::size_t row = 0;
+  auto key() const { return std::tuple(ns, rank, row); }
+};
+
+/// The rows as events in the order of their times.
+class RunBuilder {
+ public:
+  explicit RunBuilder(const std::vector<Row>& rows) : rows_(rows), block_of_(rows.size(), -1) {
+    run_.trace.source = "operator_memory";
+    add_undescribed(rows, run_.trace);
+    run_.origin_of.assign(run_.trace.blocks.size(), -1);
   }
-  trace.live_at_start = static_cast<std::int32_t>(trace.blocks.size());
-  std::ranges::sort(moments, {}, &Moment::key);
-  for (const Moment& moment : moments) {
+
+  [[nodiscard]] AttributedTrace build() && {
+    std::vector<Moment> moments;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      const Row& at = rows_[row];
+      if (!at.born_ns) add_block(row);
+      if (at.born_ns) moments.push_back({.ns = *at.born_ns, .rank = 1, .row = row});
+      if (at.gone_ns) moments.push_back({.ns = *at.gone_ns, .rank = at.gone_ns == at.born_ns ? 2 : 0, .row = row});
+    }
+    run_.trace.live_at_start = static_cast<std::int32_t>(run_.trace.blocks.size());
+    std::ranges::sort(moments, {}, &Moment::key);
+    for (const Moment& moment : moments) add_event(moment);
+    return std::move(run_);
+  }
+
+ private:
+  void add_block(std::size_t row) {
+    block_of_[row] = static_cast<std::int32_t>(run_.trace.blocks.size());
+    run_.trace.blocks.push_back({.bytes = rows_[row].bytes, .stream = rows_[row].stream});
+    run_.origin_of.push_back(origin_of(rows_[row].name));
+  }
+  std::int32_t origin_of(std::string_view name) {
+    if (name.empty()) return -1;
+    const auto [place, is_new] = origin_rows_.try_emplace(name, static_cast<std::int32_t>(run_.origins.size()));
+    if (is_new) run_.origins.push_back({.label = name});
+    return place->second;
+  }
+  void add_event(const Moment& moment) {
     const bool is_alloc = moment.rank == 1;
     if (is_alloc) add_block(moment.row);
-    trace.events.push_back({.action = is_alloc ? AllocationTrace::Action::alloc : AllocationTrace::Action::free,
-                            .block = block_of[moment.row]});
+    const Row& row = rows_[moment.row];
+    if (const auto& reserved = is_alloc ? row.reserved_bytes : row.reserved_after_bytes)
+      run_.reserved.push_back({.event = run_.trace.events.size(), .bytes = *reserved});
+    run_.trace.events.push_back({.action = is_alloc ? AllocationTrace::Action::alloc : AllocationTrace::Action::free,
+                                 .block = block_of_[moment.row]});
   }
-  return trace;
-}
+
+  const std::vector<Row>& rows_;
+  std::vector<std::int32_t> block_of_;
+  std::map<std::string_view, std::int32_t> origin_rows_;
+  AttributedTrace run_;
+};
 
 }  // namespace
 
-Result<AllocationTrace> read_operator_memory(std::string_view text, std::string_view file_name) {
+Result<AttributedTrace> read_attributed_operator_memory(std::string_view text, std::string_view file_name) {
   const Result<CsvTable> csv = CsvTable::open(text, file_name);
   if (!csv) return csv.error();
   const Result<Columns> columns = find_columns(csv.value());
   if (!columns) return columns.error();
   const Result<Rows> rows = read_rows(csv.value(), columns.value());
   if (!rows) return rows.error();
-  AllocationTrace trace = trace_of(rows.value().rows);
-  if (rows.value().empty > 0) trace.notes.push_back(fmt::format("{} rows of size 0 are not used", rows.value().empty));
+  AttributedTrace run = RunBuilder(rows.value().rows).build();
+  auto& notes = run.trace.notes;
+  if (rows.value().empty > 0) notes.push_back(fmt::format("{} rows of size 0 are not used", rows.value().empty));
   if (rows.value().elsewhere > 0)
-    trace.notes.push_back(fmt::format("{} rows of other devices ({}, ...) are not used; those of {} are",
-                                      rows.value().elsewhere, shown(rows.value().other_device),
-                                      shown(rows.value().device)));
-  return trace;
+    notes.push_back(fmt::format("{} rows of other devices ({}, ...) are not used; those of {} are",
+                                rows.value().elsewhere, shown(rows.value().other_device), shown(rows.value().device)));
+  return run;
+}
+
+Result<AllocationTrace> read_operator_memory(std::string_view text, std::string_view file_name) {
+  Result<AttributedTrace> run = read_attributed_operator_memory(text, file_name);
+  if (!run) return run.error();
+  return std::move(run.value().trace);
 }
 
 }  // namespace tidemark::formats

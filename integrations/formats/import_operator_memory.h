@@ -10,10 +10,16 @@
 
 #include "core/result.h"
 #include "integrations/formats/allocation_trace.h"
+#include "integrations/formats/attributed_trace.h"
 
 namespace tidemark::formats {
 
 /// Of several devices the first is read and the others are noted. Errors (bad_input): `file:line: what`.
 [[nodiscard]] Result<AllocationTrace> read_operator_memory(std::string_view text, std::string_view file_name);
+
+/// The same with the operators' names (`Name`) and, where the columns are there, what the allocator held of the device
+/// (`Allocation Total Reserved(MB)`, `Release Total Reserved(MB)`). `text` must outlive the result.
+[[nodiscard]] Result<AttributedTrace> read_attributed_operator_memory(std::string_view text,
+                                                                      std::string_view file_name);
 
 }  // namespace tidemark::formats

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <utility>
 
 #include "integrations/formats/int_column.h"
 #include "integrations/formats/near_miss.h"
 #include "integrations/formats/shown.h"
+#include "integrations/formats/utf8.h"
 
 namespace tidemark::formats {
 namespace {
@@ -32,84 +33,113 @@ std::string pointer_step(std::string_view key) {
   return step;
 }
 
-/// Where in a document the parser is, and the first key that an object has twice.
-class KeyWatch final : public nlohmann::json_sax<nlohmann::json> {
+/// Builds the document from the parser's events as the library does, but ends at a key that an object has twice: of two
+/// values the library would keep one without a word.
+class DocumentBuilder {
  public:
-  [[nodiscard]] const std::string& repeated() const { return repeated_; }  ///< what is wrong, and where; empty: nothing
+  using Json = nlohmann::json;
 
-  bool null() override { return item(); }
-  bool boolean(bool) override { return item(); }
-  bool number_integer(number_integer_t) override { return item(); }
-  bool number_unsigned(number_unsigned_t) override { return item(); }
-  bool number_float(number_float_t, const string_t&) override { return item(); }
-  bool string(string_t&) override { return item(); }
-  bool binary(binary_t&) override { return item(); }
-  bool start_object(std::size_t) override { return begin({.is_list = false}); }
-  bool start_array(std::size_t) override { return begin({.is_list = true}); }
-  bool end_object() override { return end(); }
-  bool end_array() override { return end(); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override { return false; }
-  bool key(string_t& name) override {
+  [[nodiscard]] Json take() { return std::move(root_); }
+  /// A key that is there twice: which, and where; empty: none.
+  [[nodiscard]] const std::string& repeated() const { return repeated_; }
+  [[nodiscard]] std::size_t error_byte() const { return error_byte_; }
+  [[nodiscard]] bool is_number_too_large() const { return is_number_too_large_; }
+
+  bool null() { return add(nullptr); }
+  bool boolean(bool value) { return add(value); }
+  bool number_integer(Json::number_integer_t value) { return add(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return add(value); }
+  bool number_float(Json::number_float_t value, const std::string&) { return add(value); }
+  bool string(std::string& value) { return add(std::move(value)); }
+  bool binary(Json::binary_t& value) { return add(std::move(value)); }
+  bool start_object(std::size_t) { return open(Json::value_t::object); }
+  bool start_array(std::size_t) { return open(Json::value_t::array); }
+  bool end_object() { return close(); }
+  bool end_array() { return close(); }
+  bool key(std::string& name) {
     Level& level = levels_.back();
-    level.key = name;
-    if (level.keys.insert(name).second) return true;
-    repeated_ = fmt::format("{}: has the member {} twice", pointer(), shown(name));
+    const auto [member, is_new] = level.container->get_ref<Json::object_t&>().try_emplace(std::move(name));
+    level.member = member;
+    if (is_new) return true;
+    repeated_ = fmt::format("{}: has the member {} twice", pointer(), shown(member->first));
+    return false;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception& error) {
+    constexpr int kNumberOverflow = 406;  // by the library's table of exceptions
+    error_byte_ = byte;
+    is_number_too_large_ = error.id == kNumberOverflow;
     return false;
   }
 
  private:
   struct Level {
-    bool is_list = false;
-    std::size_t items = 0;  ///< of a list, before the present one
-    std::string key;
-    std::set<std::string> keys;
+    Json* container = nullptr;
+    Json::object_t::iterator member{};  ///< of an object: the present one
   };
+
   /// Of the innermost object. A line on a terminal holds no more than some levels.
   [[nodiscard]] std::string pointer() const {
     constexpr std::size_t kMostSteps = 16;
     const std::size_t steps = levels_.size() - 1;
     std::string pointer;
-    for (std::size_t i = 0; i < std::min(steps, kMostSteps); ++i)
-      pointer += "/" + (levels_[i].is_list ? std::to_string(levels_[i].items) : pointer_step(levels_[i].key));
+    for (std::size_t i = 0; i < std::min(steps, kMostSteps); ++i) {
+      const Level& level = levels_[i];
+      pointer += "/" + (level.container->is_array() ? std::to_string(level.container->size() - 1)
+                                                    : pointer_step(level.member->first));
+    }
     if (steps > kMostSteps) pointer += "/...";
     return pointer.empty() ? "/" : pointer;
   }
-  bool begin(Level level) {
-    levels_.push_back(std::move(level));
+
+  /// Where the next value belongs. Only the innermost container grows, so those around it keep their places.
+  Json& place() {
+    if (levels_.empty()) return root_;
+    const Level& level = levels_.back();
+    if (!level.container->is_array()) return level.member->second;
+    return level.container->get_ref<Json::array_t&>().emplace_back();
+  }
+  template <class Value>
+  bool add(Value value) {
+    place() = std::move(value);
     return true;
   }
-  bool end() {
-    levels_.pop_back();
-    return item();
+  bool open(Json::value_t kind) {
+    Json& container = place();
+    container = kind;
+    levels_.push_back({.container = &container});
+    return true;
   }
-  bool item() {
-    if (!levels_.empty()) ++levels_.back().items;
+  bool close() {
+    levels_.pop_back();
     return true;
   }
 
+  Json root_;
   std::vector<Level> levels_;
   std::string repeated_;
+  std::size_t error_byte_ = 0;
+  bool is_number_too_large_ = false;
 };
+
+/// Why a text is no JSON.
+Error not_json(std::string_view text, std::string_view file_name, std::string_view what, std::size_t byte) {
+  if (find_bad_utf8(text) < byte) return require_utf8(text, file_name).error();
+  const bool cut = byte > text.size();
+  return bad_input(fmt::format(
+      "{}:{}: {}", file_name, place_of(text, byte),
+      cut ? fmt::format("the text ends in the middle of {}; is the file cut short?", what) : "not valid JSON here"));
+}
 
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_name, std::string_view what) {
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& error) {
-    const bool cut = error.byte > text.size();
-    return bad_input(fmt::format(
-        "{}:{}: {}", file_name, place_of(text, error.byte),
-        cut ? fmt::format("the text ends in the middle of {}; is the file cut short?", what) : "not valid JSON here"));
-  } catch (const nlohmann::json::exception&) {
-    return bad_input(fmt::format("{}:1:1: a number in the file is too large", file_name));
-  }
-}
-
-Status refuse_repeated_keys(std::string_view text, std::string_view file_name) {
-  KeyWatch watch;
-  if (nlohmann::json::sax_parse(text, &watch) || watch.repeated().empty()) return {};
-  return bad_input(fmt::format("{}: {}", file_name, watch.repeated()));
+  DocumentBuilder builder;
+  if (nlohmann::json::sax_parse(text, &builder)) return builder.take();
+  if (!builder.repeated().empty()) return bad_input(fmt::format("{}: {}", file_name, builder.repeated()));
+  if (builder.is_number_too_large())
+    return bad_input(
+        fmt::format("{}:{}: a number in the file is too large", file_name, place_of(text, builder.error_byte())));
+  return not_json(text, file_name, what, builder.error_byte());
 }
 
 void JsonNode::wrong(const std::string& message) const {

@@ -1,6 +1,6 @@
 #pragma once
 // Reading a JSON document key by key: every read says what it expects, the first mistake is kept as one line
-// `file: /json/pointer: what, and what would be right`, and later reads give harmless values. Private to formats.
+// `file: /json/pointer: what, and what would be right`, and later reads give harmless values. Shared by integrations.
 
 #include <cstdint>
 #include <initializer_list>
@@ -17,12 +17,10 @@
 namespace tidemark::formats {
 
 /// The document a text holds. `what` it is, for the message: "the plan". Errors (bad_input): `file:line:column: what`
-/// where the text is no JSON.
+/// where the text is no JSON, `file:line: what` where it is not UTF-8, `file: /json/pointer: what` where an object has
+/// a key twice, of which a document would keep one.
 [[nodiscard]] Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_name,
                                                 std::string_view what);
-
-/// Errors (bad_input): a key that an object has twice, of which a document keeps one. REQUIRES: JSON.
-[[nodiscard]] Status refuse_repeated_keys(std::string_view text, std::string_view file_name);
 
 class JsonNode {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// Writing JSON straight into a text: no tree in between, members in the order of the calls. Private to formats.
+// Writing JSON straight into a text: no tree in between, members in the order of the calls. Shared by integrations.
 
 #include <fmt/format.h>
 

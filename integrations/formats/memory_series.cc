@@ -6,6 +6,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "planner/held_span.h"
+
 namespace tidemark::formats {
 namespace {
 
@@ -25,11 +27,12 @@ class HolderSweep {
  public:
   explicit HolderSweep(const plan::RankPlan& rank) : graph_(rank.graph) {
     for (const Residency& residency : rank.program.schedule.residencies) {
-      if (residency.space != MemorySpace::device || residency.acquire >= residency.release) continue;
+      const plan::HeldSpan span = plan::held_span(residency, rank.program.schedule.compute_tasks);
+      if (residency.space != MemorySpace::device || span.begin >= span.end) continue;
       if (is_static(graph_.template_of(residency.storage).role)) continue;
       const std::int32_t holder = holder_of(residency.storage);
-      changes_.push_back({residency.acquire, holder, 1, residency.bytes});
-      changes_.push_back({residency.release, holder, -1, -residency.bytes});
+      changes_.push_back({span.begin, holder, 1, residency.bytes});
+      changes_.push_back({span.end, holder, -1, -residency.bytes});
     }
     std::stable_sort(changes_.begin(), changes_.end(),
                      [](const Change& a, const Change& b) { return a.clock < b.clock; });

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "integrations/formats/shown.h"
+#include "integrations/formats/utf8.h"
 
 namespace tidemark::formats {
 namespace {
@@ -332,13 +333,13 @@ class PickleMachine {
   bool step_text(std::uint8_t code) {
     switch (code) {
       case 'X':
-        push(Kind::text, take(unsigned_number(4)));
+        push_text(take(unsigned_number(4)));
         return true;
       case 0x8c:
-        push(Kind::text, take(unsigned_number(1)));
+        push_text(take(unsigned_number(1)));
         return true;
       case 0x8d:
-        push(Kind::text, take(unsigned_number(8)));
+        push_text(take(unsigned_number(8)));
         return true;
       case 'B':
         push(Kind::bytes, take(unsigned_number(4)));
@@ -351,10 +352,10 @@ class PickleMachine {
         push(Kind::bytes, take(unsigned_number(8)));
         return true;
       case 'T':  // texts of Python 2
-        push(Kind::text, take(unsigned_number(4)));
+        push_text(take(unsigned_number(4)));
         return true;
       case 'U':
-        push(Kind::text, take(unsigned_number(1)));
+        push_text(take(unsigned_number(1)));
         return true;
       case 'S':
         push_quoted(take_line());
@@ -374,7 +375,14 @@ class PickleMachine {
   }
 
   /// Escapes are kept as written: names of files and functions are shown, never used. A text without is not copied.
-  void push_escaped(std::string_view text) { push(Kind::text, text); }
+  void push_escaped(std::string_view text) { push_text(text); }
+
+  /// Python writes lone surrogates into texts, for bytes of a file name that are no characters.
+  void push_text(std::string_view text) {
+    if (find_bad_utf8(text) != std::string_view::npos)
+      return fail(fmt::format("the text {} is not UTF-8", shown(text)));
+    push(Kind::text, text);
+  }
 
   bool step_container(std::uint8_t code) {
     switch (code) {

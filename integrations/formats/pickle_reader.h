@@ -26,8 +26,8 @@ enum class PickleId : std::int32_t {};
 struct PickleValue {
   enum class Kind : std::uint8_t { none, boolean, integer, real, text, bytes, list, tuple, dict, set };
   Kind kind = Kind::none;
-  /// integer and boolean: int64 (or, above it, uint64); text, bytes: a view into the input, escapes of protocol 0 as
-  /// written; list, tuple, set: items; dict: key, value, key, value, ...
+  /// integer and boolean: int64 (or, above it, uint64); text (UTF-8), bytes: a view into the input, escapes of
+  /// protocol 0 as written; list, tuple, set: items; dict: key, value, key, value, ...
   std::variant<std::int64_t, std::uint64_t, double, std::string_view, std::vector<PickleId>> data;
 };
 

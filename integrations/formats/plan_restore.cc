@@ -6,7 +6,7 @@
 
 #include "core/fingerprint.h"
 #include "core/verify.h"
-#include "integrations/formats/unit_text.h"
+#include "integrations/formats/rank_words.h"
 #include "planner/any_load.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/step_graph.h"
@@ -55,10 +55,10 @@ Result<plan::RankPlan> restore_rank(const PlanFile& file, const PlanFile::Rank& 
   return plan;
 }
 
-std::string ranks_text(const PlanFile& file) {
+std::string held_ranks_text(const PlanFile& file) {
   std::vector<std::int32_t> ranks;
   for (const PlanFile::Rank& rank : file.ranks) ranks.push_back(rank.figures.rank);
-  return ranks.empty() ? "none" : (ranks.size() == 1 ? "rank " : "ranks ") + ranges_text(ranks);
+  return ranks_text(ranks);
 }
 
 }  // namespace
@@ -82,7 +82,8 @@ Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vecto
   const auto wanted = [&](std::int32_t rank) { return ranks.empty() || std::ranges::find(ranks, rank) != ranks.end(); };
   for (const std::int32_t rank : ranks)
     if (std::ranges::find(file.ranks, rank, [](const PlanFile::Rank& r) { return r.figures.rank; }) == file.ranks.end())
-      return bad_input(fmt::format("{}: rank {} is not in this plan; it holds {}", file_name, rank, ranks_text(file)));
+      return bad_input(
+          fmt::format("{}: rank {} is not in this plan; it holds {}", file_name, rank, held_ranks_text(file)));
   for (const PlanFile::Rank& rank : file.ranks) {
     if (!wanted(rank.figures.rank)) continue;
     Result<plan::RankPlan> plan = restore_rank(file, rank, file_name);

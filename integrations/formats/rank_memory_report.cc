@@ -22,7 +22,6 @@ using estimate::Term;
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kOrigins = {"code", "default", "fitted"};
-constexpr std::array<std::string_view, 3> kVerdicts = {"PASS", "NEAR", "FAIL"};
 
 Bytes whole(double bytes) {
   return static_cast<Bytes>(std::llround(bytes));
@@ -32,10 +31,6 @@ std::string gib(double bytes) {
   return gib_text(whole(bytes));
 }
 
-std::string_view verdict_text(BandVerdict verdict) {
-  return kVerdicts[static_cast<std::size_t>(verdict)];
-}
-
 std::string_view origin_text(estimate::Origin origin) {
   return kOrigins[static_cast<std::size_t>(origin)];
 }
@@ -43,7 +38,8 @@ std::string_view origin_text(estimate::Origin origin) {
 std::vector<std::string> not_understood(const RankMemoryReport& report) {
   std::vector<std::string> names;
   for (const JudgedArgument& argument : report.imported->judged)
-    if (argument.standing == Standing::not_understood) names.push_back(argument.name);
+    if (argument.standing == Standing::not_understood)
+      names.push_back(argument.name.empty() ? argument.place : argument.name);
   return names;
 }
 
@@ -128,41 +124,6 @@ void add_common(Json& json, const RankMemoryReport& report) {
   json["notes"] = report.notes;
 }
 
-std::string verdict_line(const RankMemoryReport& report, const BandCheck& check) {
-  const RankMemory& worst = report.stages[check.worst];
-  const Bytes needed = check.peak_bytes + check.band_bytes;
-  const std::string head = fmt::format("{} stage {} (rank {}): predicted peak {}", verdict_text(check.verdict),
-                                       worst.stage, worst.rank, format_bytes(check.peak_bytes));
-  switch (check.verdict) {
-    case BandVerdict::pass:
-      return fmt::format("{} and {} of error band are within budget {}\n", head, format_bytes(check.band_bytes),
-                         format_bytes(check.budget_bytes));
-    case BandVerdict::near:
-      if (needed <= check.budget_bytes)
-        return fmt::format(
-            "{} is within budget {}, but with arguments that are not understood no error band holds: it "
-            "may not fit\n",
-            head, format_bytes(check.budget_bytes));
-      return fmt::format("{} is within budget {}, but with {} of error band it exceeds it by {}: it may not fit\n",
-                         head, format_bytes(check.budget_bytes), format_bytes(check.band_bytes),
-                         format_bytes(needed - check.budget_bytes));
-    case BandVerdict::fail:
-      break;
-  }
-  return fmt::format("{} exceeds budget {} by {}\n", head, format_bytes(check.budget_bytes),
-                     format_bytes(check.peak_bytes - check.budget_bytes));
-}
-
-std::string band_line(const estimate::TrainingRun& run) {
-  const estimate::ErrorBand& band = estimate::band_of(run);
-  const std::string load =
-      run.model.moe.experts > 0 ? fmt::format(", expert load {}", estimate::kCautiousRoutingLoad) : std::string();
-  return fmt::format(
-      "error band {} %, {}: of measured runs of this class at most {} % peak above the prediction and the band; "
-      "assumed: sequences of full length{} (docs/ACCURACY.md)\n",
-      band.percent, band.name, band.share_percent, load);
-}
-
 }  // namespace
 
 std::string_view accelerator_text(estimate::Accelerator accelerator) {
@@ -180,45 +141,6 @@ std::string rank_memory_text(const RankMemoryReport& report, std::size_t most) {
 
 std::string rank_memory_json(const RankMemoryReport& report) {
   Json json = Json::object();
-  add_common(json, report);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-BandCheck check_band(const std::vector<RankMemory>& stages, const estimate::ErrorBand& band, Bytes budget_bytes,
-                     bool understood) {
-  const auto worst = std::ranges::max_element(stages, {}, &RankMemory::running_peak_bytes);
-  BandCheck check{.worst = static_cast<std::size_t>(worst - stages.begin()),
-                  .peak_bytes = whole(worst->running_peak_bytes),
-                  .band_bytes = whole(worst->running_peak_bytes * band.percent / 100),
-                  .budget_bytes = budget_bytes};
-  const bool within_band = check.peak_bytes + check.band_bytes <= budget_bytes;
-  check.verdict = check.peak_bytes > budget_bytes ? BandVerdict::fail
-                  : within_band && understood     ? BandVerdict::pass
-                                                  : BandVerdict::near;
-  return check;
-}
-
-std::string band_check_text(const RankMemoryReport& report, const BandCheck& check, std::size_t most) {
-  return verdict_line(report, check) + platform_line(report.imported->run) + band_line(report.imported->run) +
-         stage_table(report) + note_lines(report) + term_table(report.stages[check.worst], most);
-}
-
-std::string band_check_json(const RankMemoryReport& report, const BandCheck& check) {
-  const estimate::ErrorBand& band = estimate::band_of(report.imported->run);
-  std::string line = verdict_line(report, check);
-  line.pop_back();
-  Json json = {{"verdict", verdict_text(check.verdict)},
-               {"line", line},
-               {"rank", report.stages[check.worst].rank},
-               {"stage", report.stages[check.worst].stage},
-               {"peak_bytes", check.peak_bytes},
-               {"band",
-                {{"class", band.name},
-                 {"percent", band.percent},
-                 {"share_percent", band.share_percent},
-                 {"bytes", check.band_bytes},
-                 {"routing_load", estimate::kCautiousRoutingLoad}}},
-               {"budget_bytes", check.budget_bytes}};
   add_common(json, report);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -4,13 +4,21 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "integrations/formats/address_columns.h"
+#include "integrations/formats/lane_columns.h"
 #include "integrations/formats/memory_series.h"
+#include "integrations/formats/packed_column.h"
 #include "integrations/formats/unit_text.h"
 
 namespace tidemark::formats {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Column = std::vector<std::int64_t>;
+
+std::string plain_column(const Column& values) {
+  return packed_column(values, Packing::plain);
+}
 
 std::int64_t to_mib(Bytes bytes) {
   return std::llround(static_cast<double>(bytes) / static_cast<double>(kMiB));
@@ -33,14 +41,26 @@ Json series_of(const std::vector<MemorySample>& samples, std::size_t role) {
   return series;
 }
 
-/// The op whose start or end a sample is: [template, chunk, layer, micro-batch].
-Json moment_of(const plan::RankPlan& rank, const std::vector<TaskId>& compute_tasks, std::int32_t clock) {
+/// The op whose start or end each sample is, a column each. `null` where no task computes.
+Json moments_of(const plan::RankPlan& rank, const std::vector<MemorySample>& samples) {
+  const std::vector<TaskId> compute_tasks = compute_tasks_of(rank.program.schedule);
   if (compute_tasks.empty()) return nullptr;
-  const std::size_t index = std::min(static_cast<std::size_t>(clock / 2), compute_tasks.size() - 1);
-  const Task& task = rank.program.schedule.tasks[row(compute_tasks[index])];
-  const Site& site = rank.graph.sites[row(task.site)];
-  return {static_cast<std::int32_t>(task.op_template), site.chunk, site.layer, site.micro_batch,
-          task.kind == TaskKind::recompute ? 1 : 0};
+  Column op, chunk, layer, batch, again;
+  for (const MemorySample& sample : samples) {
+    const std::size_t index = std::min(static_cast<std::size_t>(sample.clock / 2), compute_tasks.size() - 1);
+    const Task& task = rank.program.schedule.tasks[row(compute_tasks[index])];
+    const Site& site = rank.graph.sites[row(task.site)];
+    op.push_back(static_cast<std::int64_t>(task.op_template));
+    chunk.push_back(site.chunk);
+    layer.push_back(site.layer);
+    batch.push_back(site.micro_batch);
+    again.push_back(task.kind == TaskKind::recompute ? 1 : 0);
+  }
+  return {{"op", plain_column(op)},
+          {"chunk", plain_column(chunk)},
+          {"layer", plain_column(layer)},
+          {"batch", plain_column(batch)},
+          {"again", plain_column(again)}};
 }
 
 Json holders_of(const plan::RankPlan& rank, const HolderSeries& series) {
@@ -51,26 +71,28 @@ Json holders_of(const plan::RankPlan& rank, const HolderSeries& series) {
   return names;
 }
 
+/// What the largest holders hold: how many of them each sample names, then their rows one sample after another.
 Json shares_of(const HolderSeries& series) {
-  Json all = Json::array();
+  Column named, holder, count, mib;
   for (const auto& shares : series.shares) {
-    Json row_of_shares = Json::array();
-    for (const HolderSeries::Share& share : shares)
-      row_of_shares.push_back({share.holder, share.count, to_mib(share.bytes)});
-    all.push_back(std::move(row_of_shares));
+    named.push_back(std::ssize(shares));
+    for (const HolderSeries::Share& share : shares) {
+      holder.push_back(share.holder);
+      count.push_back(share.count);
+      mib.push_back(to_mib(share.bytes));
+    }
   }
-  return all;
+  return {{"named", plain_column(named)},
+          {"holder", plain_column(holder)},
+          {"count", plain_column(count)},
+          {"mib", plain_column(mib)}};
 }
 
 Json rank_data(const plan::RankPlan& rank, std::int64_t step_ns, const ReportDataOptions& options) {
   const std::vector<MemorySample> samples = memory_samples(rank, step_ns, options.points);
-  const std::vector<TaskId> compute_tasks = compute_tasks_of(rank.program.schedule);
   const HolderSeries holders = largest_holders(rank, samples, options.holders);
-  Json times = Json::array(), moments = Json::array(), series = Json::array(), ops = Json::array();
-  for (const MemorySample& sample : samples) {
-    times.push_back(to_ms(sample.time_ns));
-    moments.push_back(moment_of(rank, compute_tasks, sample.clock));
-  }
+  Json times = Json::array(), series = Json::array(), ops = Json::array();
+  for (const MemorySample& sample : samples) times.push_back(to_ms(sample.time_ns));
   for (std::size_t role = 0; role < kStorageRoleCount; ++role) series.push_back(series_of(samples, role));
   for (const OpTemplate& op : rank.graph.op_templates) ops.push_back(op.name);
   return {{"rank", rank.figures.rank},
@@ -80,10 +102,12 @@ Json rank_data(const plan::RankPlan& rank, std::int64_t step_ns, const ReportDat
           {"fits", rank.figures.fits},
           {"t", std::move(times)},
           {"b", std::move(series)},
-          {"m", std::move(moments)},
+          {"m", moments_of(rank, samples)},
           {"ops", std::move(ops)},
           {"holders", holders_of(rank, holders)},
-          {"h", shares_of(holders)}};
+          {"h", shares_of(holders)},
+          {"lanes", lane_columns(rank)},
+          {"addresses", address_columns(rank)}};
 }
 
 }  // namespace
@@ -95,7 +119,8 @@ std::string report_data(const plan::PlanOutcome& outcome, const ReportDataOption
   for (std::size_t role = 0; role < kStorageRoleCount; ++role) {
     roles.push_back(std::string(role_text(static_cast<StorageRole>(role))));
   }
-  Json data = {{"step_ms", to_ms(step_ns)}, {"roles", std::move(roles)}, {"ranks", Json::array()}};
+  Json data = {
+      {"step_ms", to_ms(step_ns)}, {"step_ns", step_ns}, {"roles", std::move(roles)}, {"ranks", Json::array()}};
   for (const plan::RankPlan& rank : outcome.ranks) data["ranks"].push_back(rank_data(rank, step_ns, options));
   return data.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -33,7 +33,7 @@ void add_head(std::string& page, const plan::PlanRequest& request, const plan::P
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
       "<title>Memory plan: {}</title>\n<style>{}</style></head>\n<body><main>\n<h1>Memory plan of {}</h1>\n",
-      model, kReportStyle, model);
+      model, std::string(kReportStyle) + std::string(kPictureStyle), model);
   add(page, "<p class=\"soft\">{} on {}<br>{}</p>\n", html_text(layout_text(request)), html_text(request.machine.name),
       html_text(limits_text(request, outcome)));
   add(page, "<div class=\"verdict {}\"><b>{}</b><span>{}</span></div>\n", outcome.fits() ? "good" : "bad",
@@ -255,6 +255,8 @@ std::string report_html(const plan::PlanRequest& request, const plan::PlanOutcom
   add_ranks(page, request, outcome);
   add_offloaded(page, outcome);
   add_memory(page);
+  page += pipeline_section();
+  page += address_section();
   page += choices_html(request, outcome);
   page += frontier_html(frontier, plan::budget_of(request));
   add_comparison(page, comparison);
@@ -263,7 +265,10 @@ std::string report_html(const plan::PlanRequest& request, const plan::PlanOutcom
       "<footer>Made by Tidemark. Binary units: 1 GiB = 1024 MiB. All times are modelled from the device description, "
       "none measured.</footer>\n</main>\n";
   page += "<script type=\"application/json\" id=\"data\">" + script_text(report_data(outcome)) + "</script>\n";
-  add(page, "<script>{}</script>\n</body></html>\n", kReportScript);
+  // Each its own element, so that a failure of one leaves the others.
+  for (const std::string_view script : {kPictureScript, kReportScript, kPipelineScript, kAddressScript})
+    add(page, "<script>{}</script>\n", script);
+  page += "</body></html>\n";
   return page;
 }
 

@@ -79,7 +79,7 @@ footer{margin-top:48px;border-top:1px solid var(--line);padding-top:14px;color:v
 const std::string_view kReportScript = R"js(
 (() => {
 'use strict';
-const data = JSON.parse(document.getElementById('data').textContent);
+const {data, unpack} = tidemarkPicture;
 const SVG = 'http://www.w3.org/2000/svg';
 const fills = ['fr', 'f0', 'f1', 'f2', 'f3', 'f4', 'f5'];
 const names = ['reserves'].concat(data.roles);
@@ -155,12 +155,24 @@ function drawLines(svg, rank) {
 }
 
 const chart = document.getElementById('chart');
-let shown = null, cursor = null;
+let shown = null, cursor = null, moments = null, shares = null;
 const tip = html(chart, 'div', '', 'tip');
 tip.hidden = true;
 
+const unpacked = columns => columns &&
+  Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, unpack(column)]));
+
+// The largest holders at each moment: row of the rank's holders, count in flight, MiB.
+function sharesOf(rank) {
+  const {named, holder, count, mib} = unpacked(rank.h);
+  let at = 0;
+  return Array.from(named, many => Array.from({length: many}, () => [holder[at], count[at], mib[at++]]));
+}
+
 function show(rank) {
   shown = rank;
+  moments = unpacked(rank.m);
+  shares = sharesOf(rank);
   chart.querySelectorAll('svg').forEach(old => old.remove());
   const svg = node(chart, 'svg', {viewBox: `0 0 ${W} ${H}`, role: 'img', 'aria-label': 'memory of rank ' + rank.rank});
   drawAxes(svg, rank);
@@ -196,9 +208,9 @@ function hover(svg, event) {
 function fillTip(i) {
   tip.textContent = '';
   html(tip, 'b', gib(total(shown, i)) + ' at ' + (shown.t[i] / 1000).toFixed(3) + ' s');
-  const moment = shown.m[i];
-  if (moment) {
-    html(tip, 'div', (moment[4] ? 'again: ' : '') + shown.ops[moment[0]] + (moment[3] >= 0 ? ' · ' + place(moment[1], moment[2], moment[3]) : ''), 'soft');
+  if (moments) {
+    const {op, chunk, layer, batch, again} = moments, where = batch[i] >= 0 ? ' · ' + place(chunk[i], layer[i], batch[i]) : '';
+    html(tip, 'div', (again[i] ? 'again: ' : '') + shown.ops[op[i]] + where, 'soft');
   }
   const table = html(tip, 'table');
   for (let layer = 0; layer < fills.length; ++layer) {
@@ -208,10 +220,10 @@ function fillTip(i) {
     name.append(names[layer]);
     html(line, 'td', gib(value(shown, layer, i)));
   }
-  if (!shown.h[i].length) return;
+  if (!shares[i].length) return;
   html(tip, 'h3', 'Largest holders, count in flight');
   const holders = html(tip, 'table');
-  for (const [holder, count, mib] of shown.h[i]) {
+  for (const [holder, count, mib] of shares[i]) {
     const line = html(holders, 'tr'), [name, chunk, layer] = shown.holders[holder];
     html(line, 'td', name + (layer >= 0 ? ', layer ' + layer : ''), 'l');
     html(line, 'td', '× ' + count);

@@ -1,6 +1,7 @@
 #include "integrations/formats/shell_lexer.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace tidemark::formats {
@@ -102,6 +103,8 @@ class Lexer {
       skip_here_documents();
     } else if (c == '<' || c == '>') {
       redirect();
+    } else if (c == '(' && take_arithmetic()) {
+      return;
     } else if (is_one_of(c, ";&|()")) {
       separate();
     } else {
@@ -110,16 +113,42 @@ class Lexer {
   }
 
   /// An option, as far as its first letter: no word of a test or of arithmetic.
-  [[nodiscard]] bool holds_option(const std::vector<ShellWord>& words) const {
-    return std::ranges::any_of(words, [this](const ShellWord& word) {
-      const std::string_view text = script_.substr(word.begin, word.end - word.begin);
-      return text.size() > 2 && text.starts_with("--") && text[2] >= 'a' && text[2] <= 'z';
-    });
+  [[nodiscard]] bool is_option(const ShellWord& word) const {
+    const std::string_view text = script_.substr(word.begin, word.end - word.begin);
+    return text.size() > 2 && text.starts_with("--") && text[2] >= 'a' && text[2] <= 'z';
+  }
+
+  /// `((...))` where a command may begin. Nothing is looked through twice: parentheses inside parentheses are many.
+  bool take_arithmetic() {
+    if (peek(1) != '(' || at_ < examined_ || !may_begin_command()) return false;
+    const std::size_t end = end_of_bracket(script_, at_ + 2, '(', ')', 0);
+    examined_ = end;
+    if (end >= script_.size() || script_[end - 1] != ')' || script_[end] != ')') return false;
+    command_.words.push_back({.begin = at_, .end = end + 1});
+    at_ = end + 1;
+    return true;
+  }
+
+  [[nodiscard]] bool may_begin_command() const {
+    if (command_.words.empty()) return true;
+    const ShellWord& last = command_.words.back();
+    const std::string_view text = script_.substr(last.begin, last.end - last.begin);
+    constexpr std::array<std::string_view, 9> kBefore = {"if",   "elif", "while", "until", "for",
+                                                         "then", "do",   "else",  "!"};
+    return std::ranges::find(kBefore, text) != kBefore.end();
+  }
+
+  /// `NAME()`: what follows is its body.
+  void mark_function() {
+    const std::size_t close = std::min(script_.find_first_not_of(kBlank, at_ + 1), script_.size());
+    command_.opens_function = close < script_.size() && script_[close] == ')' && !command_.words.empty();
   }
 
   void separate() {
     const char c = peek();
-    if (c == '(' && holds_option(command_.words)) unended_.parenthesis = std::min(unended_.parenthesis, at_);
+    if (c == '(') mark_function();
+    if (c == '(' && std::ranges::any_of(command_.words, [this](const ShellWord& word) { return is_option(word); }))
+      unended_.parenthesis = std::min(unended_.parenthesis, at_);
     if (c == '&' && (peek(1) == '>')) {  // &> file
       ++at_;
       redirect();
@@ -189,7 +218,7 @@ class Lexer {
         if (is_open_bracket(script_, begin, at_)) unended_.bracket = std::min(unended_.bracket, begin);
       }
       word.end = at_;
-      if (script_[at_ - 1] == '=' && peek() == '(') {
+      if (script_[at_ - 1] == '=' && peek() == '(' && !in_array_) {  // an array holds no array
         read_items(word);
         return word;
       }
@@ -200,25 +229,31 @@ class Lexer {
 
   void read_items(ShellWord& array) {
     array.is_array = true;
+    in_array_ = true;
+    bool options = false;
     const std::size_t begin = array.begin;
     ++at_;
     while (at_ < script_.size() && peek() != ')') {
       if (skip_continuation()) continue;
       if (is_one_of(peek(), " \t\r\n;&|<>(")) {
-        if (peek() == '(' && holds_option(array.items)) unended_.parenthesis = std::min(unended_.parenthesis, at_);
+        if (peek() == '(' && options) unended_.parenthesis = std::min(unended_.parenthesis, at_);
         ++at_;
       } else if (peek() == '#') {
         at_ = std::min(script_.find('\n', at_), script_.size());
       } else {
         array.items.push_back(word());
+        options |= is_option(array.items.back());
       }
     }
+    in_array_ = false;
     if (at_ >= script_.size()) unended_.array = std::min(unended_.array, begin);
     at_ = std::min(at_ + 1, script_.size());
   }
 
   std::string_view script_;
   std::size_t at_ = 0;
+  bool in_array_ = false;
+  std::size_t examined_ = 0;  ///< up to here no `((...))` begins that is not taken
   ShellUnended unended_;
   ShellCommand command_;
   std::vector<ShellCommand> commands_;

@@ -22,10 +22,11 @@ enum class ShellJoin : std::uint8_t { next, and_then, or_else, pipe };
 struct ShellCommand {
   std::vector<ShellWord> words;
   ShellJoin join = ShellJoin::next;
+  bool opens_function = false;  ///< its last word is a name with `()` behind it
 };
 
-/// Redirections, comments and here-documents are left out; parentheses and semicolons end a command. Quotes and
-/// brackets that are never closed reach to the end of the script.
+/// Redirections, comments and here-documents are left out; parentheses and semicolons end a command, `((...))` is one
+/// word. Quotes and brackets that are never closed reach to the end of the script.
 [[nodiscard]] std::vector<ShellCommand> shell_commands(std::string_view script);
 
 /// What begins and nothing ends: the first of each kind, npos where there is none.

@@ -2,33 +2,36 @@
 // Variables of a shell script and what words become with them. Only what the script itself says is known: a variable it
 // never sets and the output of a command stay as they are written, and are marked as unresolved. Private to formats.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "integrations/formats/shell_budget.h"
 #include "integrations/formats/shell_lexer.h"
 #include "integrations/formats/shell_text.h"
 
 namespace tidemark::formats {
 
-/// What the words of a script may come to with their variables replaced. Each character takes five bytes, in up to
-/// three places.
-inline constexpr std::size_t kMostShellCharacters = std::size_t{1} << 20;
-/// A word counts at least this many: it takes as much memory, however short it is.
-inline constexpr std::size_t kShellCharactersOfWord = 32;
-
 struct ShellVariable {
   std::vector<ShellText> items;  ///< one, unless it is an array
   bool exported = false;
+  bool is_integer = false;    ///< by `declare -i`: `+=` adds up
+  bool held_options = false;  ///< of one that is lost: it began with an option
+  std::int32_t lost_line =
+      0;  ///< the line of a command that is not followed and may have set it; 0: its value is known
+  std::set<std::int32_t> doubts;  ///< options it may hold besides, by the number their finder gave them
 };
 
 class ShellVariables {
  public:
-  explicit ShellVariables(std::string_view script);
+  /// REQUIRES: `script` and `budget` outlive this. With the budget spent, words come out cut short.
+  ShellVariables(std::string_view script, ShellBudget& budget);
 
   /// Fields of a word: quotes removed, variables replaced and, outside of quotes, split at blanks.
   [[nodiscard]] std::vector<ShellText> expand(const ShellWord& word);
@@ -36,31 +39,85 @@ class ShellVariables {
   [[nodiscard]] ShellText expand_whole(std::size_t begin, std::size_t end, int depth = 0);
   /// Takes `NAME=value`, `NAME+=value`, `NAME=(a b)`; false: the word is no assignment.
   bool assign(const ShellWord& word, bool exported);
+  /// Takes `text` for the value.
+  void set(const std::string& name, ShellText text);
+  /// What `NAME=value` would put behind the value NAME has: fields, none where nothing changes. Nothing: it replaces
+  /// it. Leaves NAME as it is. REQUIRES: `word` is an assignment.
+  [[nodiscard]] std::optional<std::vector<ShellText>> added_by(const ShellWord& word);
+  /// A command in `line` that is not followed may have set it.
+  void lose(const std::string& name, std::int32_t line);
+  /// The same of every variable, those too that no line of the script names.
+  void lose_all(std::int32_t line, std::size_t at);
+  void doubt(const std::string& name, std::int32_t number) { variables_[name].doubts.insert(number); }
+  void mark_integer(const std::string& name) { variables_[name].is_integer = true; }
+  /// Puts back what a function's `local` hid; null: there was none.
+  void restore(const std::string& name, const ShellVariable* before);
+  /// The doubts of all variables that words were made of since this was last asked.
+  [[nodiscard]] std::set<std::int32_t> take_reached() { return std::exchange(reached_, {}); }
+  void reach(const std::set<std::int32_t>& doubts) { reached_.insert(doubts.begin(), doubts.end()); }
+  /// `$@` and `$1`: of the script, or of the function that is followed.
+  struct OwnArguments {
+    /// Nothing else gives any: a script is taken to be started without. False: a function's, from a call that gives
+    /// some.
+    bool known = true;
+    std::optional<std::vector<ShellText>> items;  ///< as `set --` or a call without any says
+  };
+  [[nodiscard]] const OwnArguments& own_arguments() const { return own_; }
+  void set_own_arguments(OwnArguments own) { own_ = std::move(own); }
+  /// The value of whole-number arithmetic at `at`. Nothing: it has none that is known, assumed defaults included.
+  [[nodiscard]] std::optional<std::int64_t> arithmetic(std::string_view expression, std::size_t at);
   void mark_exported(const std::string& name) { variables_[name].exported = true; }
   void unset(const std::string& name) { variables_.erase(name); }
+
+  /// Takes the variables of the other script, and what of it has no value, in place of its own.
+  void take_over(const ShellVariables& other);
+  /// Says of all that `before` does not hold alike that it was written in `line`.
+  void move_to_line(std::int32_t line, const ShellVariables& before);
+  /// Of all values together.
+  [[nodiscard]] std::size_t held_characters() const;
 
   [[nodiscard]] const std::map<std::string, ShellVariable>& all() const { return variables_; }
   [[nodiscard]] std::string_view raw(const ShellWord& word) const {
     return script_.substr(word.begin, word.end - word.begin);
   }
   [[nodiscard]] std::int32_t line_at(std::size_t offset) const;
-  /// Text grew beyond kMostShellCharacters: a variable that doubles itself.
-  [[nodiscard]] bool overgrown() const { return budget_ == 0; }
 
  private:
   struct Fields;
+  struct Known {
+    const ShellVariable* variable = nullptr;  ///< null: no value
+    std::int32_t lost_line = 0;
+    bool is_unnamed = false;  ///< lost, and no line of the script sets it: a default is likely
+  };
+  [[nodiscard]] Known look_up(std::string_view name) const;
+  /// `$1` to `$9`, as a variable; nothing: it has no value.
+  [[nodiscard]] std::optional<ShellVariable> own_argument(char digit) const;
+  [[nodiscard]] std::optional<std::int64_t> sum(std::string_view expression, std::size_t at);
+  void expand_own_arguments(std::size_t at, std::size_t end, bool quoted, Fields& out);
+  void expand_default(std::size_t begin, std::size_t argument, std::size_t end, bool quoted, Fields& out, int depth);
+  void assign_default(std::size_t begin, std::size_t argument, std::size_t end, bool quoted, Fields& out, int depth);
+  [[nodiscard]] std::vector<ShellText> items_of(const ShellWord& word, std::size_t value_at);
   void expand_into(std::size_t begin, std::size_t end, bool quoted, Fields& out, int depth);
   std::size_t expand_dollar(std::size_t at, std::size_t end, bool quoted, Fields& out, int depth);
+  void expand_arithmetic(std::size_t at, std::size_t unit, bool quoted, Fields& out);
   void expand_braces(std::size_t begin, std::size_t end, bool quoted, Fields& out, int depth);
   void insert(const ShellVariable& variable, bool quoted, bool all, Fields& out);
   void insert_text(const ShellText& text, bool quoted, Fields& out);
-  void leave(std::size_t begin, std::size_t end, Fields& out);
-  void spend(std::size_t characters) { budget_ -= std::min(budget_, characters); }
+  void leave(std::size_t begin, std::size_t end, Fields& out, std::int32_t lost_line = 0);
+  /// One past what begins at `at`, at most `end`.
+  [[nodiscard]] std::size_t end_of_unit(std::size_t at, std::size_t end);
+  void spend(std::size_t characters) { budget_.spend_characters(characters, at_); }
 
   std::string_view script_;
   std::vector<std::size_t> line_ends_;
   std::map<std::string, ShellVariable> variables_;
-  std::size_t budget_ = kMostShellCharacters;
+  ShellBudget& budget_;
+  std::set<std::int32_t> reached_;
+  std::int32_t others_lost_line_ = 0;  ///< the same as lost_line, of names that have no variable
+  std::int32_t sum_lost_line_ = 0;     ///< of the names the last arithmetic asked for
+  std::int32_t sum_assumed_line_ = 0;  ///< of the same, where one holds an assumed default
+  OwnArguments own_;
+  std::size_t at_ = 0;  ///< in the script: what is being expanded
 };
 
 }  // namespace tidemark::formats

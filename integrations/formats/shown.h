@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "integrations/formats/utf8.h"
+
 namespace tidemark::formats {
 
 /// Bytes of the control character, or of the separator of lines, that begins at `at`; 0: something else begins there.
@@ -16,7 +18,9 @@ namespace tidemark::formats {
 }
 
 /// Control characters and separators of lines as `?`: the text stays on its line, and is no command to a terminal.
-[[nodiscard]] inline std::string printable(std::string_view text) {
+/// Bytes that are no characters as `\xNN`.
+[[nodiscard]] inline std::string printable(std::string_view bytes) {
+  const std::string text = utf8_text(bytes);
   std::string safe;
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t size = control_size(text, i);
@@ -26,10 +30,10 @@ namespace tidemark::formats {
   return safe;
 }
 
-/// `'text'`, at most 40 characters of it, all printable: a message stays one line whatever the input holds.
+/// `'text'`, at most 40 bytes of it, all printable: a message is one line whatever the input holds.
 [[nodiscard]] inline std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 40;
-  return "'" + printable(text.substr(0, kLongest)) + (text.size() > kLongest ? "...'" : "'");
+  return "'" + printable(utf8_prefix(text, kLongest)) + (text.size() > kLongest ? "...'" : "'");
 }
 
 /// `'a', 'b', 'c' and 7 more`: of many texts the first three.

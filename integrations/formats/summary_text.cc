@@ -13,6 +13,7 @@
 #include "integrations/formats/decision_table.h"
 #include "integrations/formats/estimate_table.h"
 #include "integrations/formats/job_text.h"
+#include "integrations/formats/rank_words.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
@@ -134,7 +135,7 @@ std::string place_text(const std::vector<const DecisionCell*>& cells) {
   std::string text;
   if (!layers.empty()) text = fmt::format("{} {}", layers.size() == 1 ? "layer" : "layers", list(layers));
   for (const std::string& block : outside) text += (text.empty() ? "" : " and ") + block;
-  text += fmt::format(" on {} {}", ranks.size() == 1 ? "rank" : "ranks", list(ranks));
+  text += fmt::format(" on {}", ranks_text({ranks.begin(), ranks.end()}));
   text += fmt::format(" ({} {})", chunks.size() == 1 ? "chunk" : "chunks", list(chunks));
   // Names of a captured step need not differ.
   return places.size() == cells.size() ? text : text + fmt::format(", {} storages of this name", cells.size());

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "core/number_ranges.h"
+
 namespace tidemark::formats {
 
 std::string gib_text(Bytes bytes) {
@@ -38,16 +40,7 @@ std::string count_text(double count) {
 }
 
 std::string ranges_text(const std::vector<std::int32_t>& numbers) {
-  std::string text;
-  for (std::size_t i = 0; i < numbers.size();) {
-    std::size_t last = i;
-    while (last + 1 < numbers.size() && numbers[last + 1] - numbers[last] <= 1) ++last;
-    if (!text.empty()) text += ", ";
-    text +=
-        numbers[i] == numbers[last] ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
-    i = last + 1;
-  }
-  return text;
+  return number_ranges(numbers, ", ");
 }
 
 std::string percent_text(double share) {

@@ -88,13 +88,14 @@ void YamlMap::add_entry(const YamlNode& key, const YamlNode& value) {
                                        name_of(path_), first->line));
     return;
   }
+  rows_.emplace(key.text, entries_.size());
   entries_.push_back({key.text, line, &value});
   document_->remember(path_of(key.text), line);
 }
 
 const YamlMap::Entry* YamlMap::entry(std::string_view key) const {
-  const auto found = std::ranges::find(entries_, key, &Entry::key);
-  return found == entries_.end() ? nullptr : &*found;
+  const auto found = rows_.find(key);
+  return found == rows_.end() ? nullptr : &entries_[found->second];
 }
 
 int YamlMap::line_of(std::string_view key) const {
@@ -217,6 +218,7 @@ void YamlMap::finish() {
     document_->wrong(found.line, fmt::format("unknown key {} in {}; {}", shown(found.key), name_of(path_),
                                              near ? fmt::format("did you mean '{}'?", *near)
                                                   : fmt::format("it knows {}", fmt::join(known, ", "))));
+    return;  // the first is what is said, and each costs a look at every name
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Reading a YAML mapping key by key with its line numbers: every mistake is found and kept as one `file:line: what, and
-// what would be right`, and the first one in the text is reported. Private to formats.
+// what would be right`, and the first one in the text is reported. Shared by integrations.
 //
 // A YamlMap knows its keys only from the reads made of it, so `finish` must come last: what was never asked for is
 // unknown. Key paths are dotted ("model.attention.heads").
@@ -138,6 +138,7 @@ class YamlMap {
   std::string path_;
   int line_;
   std::vector<Entry> entries_;
+  std::map<std::string, std::size_t, std::less<>> rows_;  ///< of entries_, by key
   std::set<std::string, std::less<>> asked_;
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "integrations/formats/shown.h"
+#include "integrations/formats/utf8.h"
 
 namespace tidemark::formats {
 namespace {
@@ -161,7 +162,7 @@ class TreeBuilder final : public YAML::EventHandler {
 /// What the parser says, which may quote the text: one line, and no longer than anybody reads.
 std::string brief(std::string_view message) {
   constexpr std::size_t kLongest = 120;
-  return printable(message.substr(0, kLongest)) + (message.size() > kLongest ? "..." : "");
+  return printable(utf8_prefix(message, kLongest)) + (message.size() > kLongest ? "..." : "");
 }
 
 /// The line of the first sign beyond the limit; 0: there is none.
@@ -191,6 +192,7 @@ Result<std::shared_ptr<const YamlNode>> read_yaml_tree(std::string_view text, st
   };
   if (text.size() > use.most_bytes)
     return wrong(1, fmt::format("the file has {} bytes; a {} has at most {}", text.size(), use.what, use.most_bytes));
+  if (Status status = require_utf8(text, file_name); !status) return status.error();
   if (const int line = line_of_excess(text); line > 0)
     return wrong(line, fmt::format("the signs {} up to here are more than {}; a {} has fewer", kYamlSigns,
                                    kMostYamlSigns, use.what));

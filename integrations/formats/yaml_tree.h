@@ -1,5 +1,6 @@
 #pragma once
-// One YAML document (or JSON, which is YAML) as a tree of plain values, whatever the text holds. Private to formats.
+// One YAML document (or JSON, which is YAML) as a tree of plain values, whatever the text holds. Shared by
+// integrations.
 //
 // The parser behind it takes any bytes for YAML, and its own loaders trust them: a comma alone gives empty documents
 // without end, and a few lines of anchors and aliases stand for more nodes than a machine has memory. So its events are
@@ -55,7 +56,7 @@ inline constexpr std::string_view kYamlSigns = "[{,?:&*!\"'";
 inline constexpr std::size_t kMostYamlSigns = std::size_t{1} << 17;
 
 /// The only document of a text; a text without any is an empty node. Errors (bad_input): `file:line: what, and what
-/// would be right`, of a text that is too large or not YAML, of a second document, of a limit above.
+/// would be right`, of a text that is too large, not UTF-8 or not YAML, of a second document, of a limit above.
 [[nodiscard]] Result<std::shared_ptr<const YamlNode>> read_yaml_tree(std::string_view text, std::string_view file_name,
                                                                      const YamlUse& use);
 

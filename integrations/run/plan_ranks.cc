@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "integrations/formats/unit_text.h"
+#include "integrations/formats/rank_words.h"
 
 namespace tidemark::run {
 
@@ -20,8 +20,8 @@ Error no_such_rank(const plan::PlanOutcome& plan, std::optional<std::int32_t> ra
   if (plan.ranks.empty()) return bad_input("--rank: the plan holds no rank at all");
   std::vector<std::int32_t> ranks;
   for (const plan::RankPlan& one : plan.ranks) ranks.push_back(one.figures.rank);
-  return bad_input(fmt::format("--rank: rank {} is not in this plan; it holds {} {}", rank.value_or(0),
-                               ranks.size() == 1 ? "rank" : "ranks", formats::ranges_text(ranks)));
+  return bad_input(
+      fmt::format("--rank: rank {} is not in this plan; it holds {}", rank.value_or(0), formats::ranks_text(ranks)));
 }
 
 std::optional<simulate::StepTiming> simulated(const plan::PlanOutcome& plan) {

@@ -18,6 +18,7 @@
 #include "planner/estimate/to_job.h"
 #include "planner/graph_build/static_memory.h"
 #include "planner/layout/check_packing.h"
+#include "tests/configs/config_text.h"
 #include "tests/support/captured_steps.h"
 #include "tests/support/data.h"
 #include "tests/support/plan_figures.h"
@@ -371,6 +372,24 @@ std::vector<std::string> yaml_words() {
           "tensor: 2\n"};
 }
 
+std::vector<std::string> bridge_seeds() {
+  return {std::string(kBridgeText)};
+}
+
+std::vector<std::string> titan_seeds() {
+  return {std::string(kTitanText)};
+}
+
+std::vector<std::string> mindformers_seeds() {
+  return {std::string(kMindformersText)};
+}
+
+std::vector<std::string> config_words() {
+  return {"model",  "train", "ddp",   "num_layers", "null", "true", "-1",  "0",
+          "[1, 2]", "{}",    "&a",    "*a",         "\"\"", "'",    "=",   "[[a]]",
+          "\"op\"", "full",  "1e400", "none",       "  ",   "\n",   "...", "99999999999999999999"};
+}
+
 std::vector<std::string> job_seeds() {
   return {text_of(source_path("models/llama-3-70b.yaml")), text_of(source_path("models/small-mla-moe.yaml"))};
 }
@@ -514,6 +533,9 @@ const std::vector<FuzzTarget>& fuzz_targets() {
          .words = argument_words,
          .places = {"read", "estimated", "a job", "no job"},
          .rounds = 20'000},
+        {.name = "bridge", .seeds = bridge_seeds, .words = config_words, .places = {"hint"}, .rounds = 1'000},
+        {.name = "torchtitan", .seeds = titan_seeds, .words = config_words, .places = {"hint"}, .rounds = 3'000},
+        {.name = "mindformers", .seeds = mindformers_seeds, .words = config_words, .places = {"hint"}, .rounds = 1'000},
         {.name = "graph",
          .seeds = graph_seeds,
          .words = graph_words,
@@ -528,6 +550,8 @@ const std::vector<FuzzTarget>& fuzz_targets() {
         run_target(),
     };
     for (FuzzTarget& target : measured_targets()) all.push_back(std::move(target));
+    for (FuzzTarget& target : held_targets()) all.push_back(std::move(target));
+    for (FuzzTarget& target : gate_targets()) all.push_back(std::move(target));
     for (FuzzTarget& target : all) {
       const ReaderBody* reader = find_reader(target.reader.empty() ? target.name : target.reader);
       if (target.run == nullptr && reader != nullptr) target.run = reader->run;

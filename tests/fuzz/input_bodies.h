@@ -33,4 +33,10 @@ struct FuzzTarget {
 /// Those of measured runs (measured_body.cc).
 [[nodiscard]] std::vector<FuzzTarget> measured_targets();
 
+/// Those of what a run held, by the stacks and operators that asked for it (held_body.cc).
+[[nodiscard]] std::vector<FuzzTarget> held_targets();
+
+/// Those of the gate's own files (gate_body.cc).
+[[nodiscard]] std::vector<FuzzTarget> gate_targets();
+
 }  // namespace tidemark::testing

@@ -82,6 +82,9 @@ Inputs of_arguments() {
           {"A=(", "a ", ")\ntorchrun a.py --b \"${A[@]}\"\n"},
           {"A=(", "\"\" ", ")\ntorchrun a.py --b \"${A[@]}\" \"${A[@]}\"\n"},
           {"A=xxxxxxxxxxxxxxxx\n", "A=$A$A\n", "torchrun a.py --b $A\n"},
+          {"A=(", "x (", ")\n"},
+          {"", "A=("},
+          {"[ ", "! ", "x ]\ntorchrun a.py --b 1\n"},
           {"", "A#=1\n"},
           {"", "torchrun a.py --num-layers 1\n"},
           {"", "${"},
@@ -102,6 +105,34 @@ Inputs of_arguments() {
           {"--a: ", "${A:=xxxxxxxx}"},
           {"", "--num-layers: 1\n"},
           {"{\"args\": {", "\"a#\": 1,", "\"b\": 1}}"}};
+}
+
+Inputs of_toml() {
+  return {{"", "a# = 1\n"},
+          {"", "[a#]\n"},
+          {"", "[[a]]\n"},
+          {"a = [", "1, ", "1]\n"},
+          {"a = [", "[], ", "]\n"},
+          {"a = ", "["},
+          {"a = ", "{a = "},
+          {"a = {", "b# = 1, ", "c = 1}\n"},
+          {"a", ".a"},
+          {"[a", ".a"},
+          {"a = \"", "\\u0041"},
+          {"a = \"\"\"", "x\n"},
+          {"", "# x\n"},
+          {"a = [", "{}, ", "]\n"}};
+}
+
+/// Keys that no table has, near to some that one has.
+Inputs of_config() {
+  return {{"model:\n", "  num_layer#: 1\n"},
+          {"model:\n", "  hidden_sise: 1\n"},
+          {"runner_config:\n", "  batch_size: 1\n"},
+          {"model:\n", "  pipeline_model_parallel_layout: [[decoder]]\n"},
+          {"model:\n  num_layers: 1\n  hidden_size: 8\n  pipeline_model_parallel_layout: [", "[decoder],", "[loss]]\n"},
+          {"model:\n  model_config:\n    num_layers: 1\n    offset: [", "1,", "1]\n"},
+          {"recompute_config:\n  recompute: [", "1,", "1]\n"}};
 }
 
 Inputs of_snapshot() {
@@ -139,6 +170,9 @@ std::map<std::string_view, Inputs> special() {
       {"job", of_yaml()},
       {"device", of_yaml()},
       {"arguments", of_arguments()},
+      {"bridge", of_config()},
+      {"mindformers", of_config()},
+      {"torchtitan", of_toml()},
       {"snapshot", of_snapshot()},
       {"table", of_table("id,lower,upper,size\n", "b#,0,1,1\n")},
       {"pack", of_table("id,lower,upper,size\n", "b#,0,1,1\n")},
@@ -147,7 +181,10 @@ std::map<std::string_view, Inputs> special() {
       {"expert_counts", of_table("layer,micro_batch,device,rows\n", "0,0,#,1\n")},
       {"measured_memory", of_table("rank,allocated_mib\n", "#,1\n")},
       {"measured_runs", of_json()},
+      {"time_truth", of_json()},
       {"calibration", of_json()},
+      {"budget", of_yaml()},
+      {"baseline", of_json()},
       {"search_log",
        {{"tidemark-search 1 0123456789abcdef\n", "a#\tfits\t5\t4\t3\t2\t1\t0\t9\t\n"},
         {"tidemark-search 1 0123456789abcdef\n", "\t"}}},
@@ -155,6 +192,11 @@ std::map<std::string_view, Inputs> special() {
        {{"tidemark_session version=1 host_bytes=0\n", "op op=1\n"},
         {"tidemark_session version=1 host_bytes=0\n", " "},
         {"tidemark_session version=1 host_bytes=0\nop op=0", " op=0"}}},
+      {"memory_record", of_table("Component,Timestamp(us),Total Reserved(MB)\n", "c#,#.5,1\n")},
+      {"device_samples",
+       {{"", "{\"tidemark_device_sample\": 1, \"host_peak_bytes\": 1}\n"},
+        {"{\"tidemark_device_sample\": 1, ", "\"a#\": 1,", "\"b\": 1}"},
+        {"", "{\"a\":", ""}}},
       {"kernel_details", of_table("Step Id,Duration(us)\n", "#,1\n")},
       {"step_trace_time", of_table("Computing\n", "1\n")},
   };
@@ -162,12 +204,48 @@ std::map<std::string_view, Inputs> special() {
 
 /// What several of these forms have in common.
 Inputs more(std::string_view reader) {
-  if (reader == "arguments") return of_yaml();
+  if (reader == "arguments" || reader == "bridge" || reader == "mindformers") return of_yaml();
   if (reader == "measured_memory") return {{"{\"ranks\": [", "{\"rank\": #, \"allocated_mib\": 1},", "{}]}"}};
   if (reader == "measured_runs")
     return {{"{\"rows\": [", "{},", "{}]}"},
             {"{\"rows\": [{\"args\": {", "\"a#\": 1,", "\"b\": 1}}]}"},
             {"{\"rows\": [{\"ranks\": [", "{\"rank\": #, \"allocated_mib\": 1},", "{}]}]}"}};
+  if (reader == "time_truth")
+    return {{"{\"rows\": [", "{\"id\":\"#\"},", "{}]}"},
+            {"{\"rows\": [{\"id\": \"a\", \"recompute\": {\"modules\": [", "\"a\",", "\"b\"]}}]}"},
+            {"{\"rows\": [{\"id\": \"a\", \"recompute\": {\"modules\": \"", "a#,", "\"}}]}"}};
+  if (reader == "budget") {
+    const std::string jobs = "schema: tidemark-budget/1\njobs:\n";
+    return {
+        {jobs, "- {name: n#, model: m}\n"},
+        // As many as there may be, each with a name that none of the others has.
+        {jobs +
+             [] {
+               std::string many;
+               for (int i = 0; i < 500; ++i) {
+                 const std::string name = std::string(50, 'n') + std::to_string(i);
+                 many += "- {name: " + name + ", model: m}\n- {name: m" + name + ", measured: m, capacity: 1GiB, " +
+                         "predicted_by: p" + name + "}\n";
+               }
+               return many;
+             }(),
+         "#"},
+        {jobs + "- name: a\n  model: m\n  limits:\n", "  - {category: other, at_most: #}\n"},
+        {jobs + "- name: a\n  model: m\n  waivers:\n", "  - {owner: a, reason: b, expires: 2026-12-31, at_most: 1B}\n"},
+        {jobs + "- name: a\n  model: m\n  limits: [{ranks: \"", "#,", "1\", at_most: 1B}]\n"},
+        {jobs + "- name: a\n  model: m\n", "  capasity#: 1\n"}};
+  }
+  if (reader == "baseline") {
+    const std::string job = R"("inputs": [], "runs": [], "ranks": [)";
+    const std::string rank = R"("peak_bytes": 0, "host_bytes": null, "by_category": {}, "storages": [)";
+    const std::string head = R"({"schema": "tidemark-baseline/1", "tool_version": "", "jobs": {)";
+    return {{head, "\"j#\": {\"basis\": \"planned\", " + job + "{\"rank\": 0, " + rank + "]}]},", "\"\": 0}}"},
+            {head + "\"a\": {\"basis\": \"planned\", " + job, "{\"rank\": #, " + rank + "]},", "0]}}}"},
+            {head + "\"a\": {\"basis\": \"planned\", " + job + "{\"rank\": 0, " + rank,
+             R"({"name": "s#", "category": "other", "count": 1, "bytes": 0},)", "{}]}]}}}"},
+            {head + R"("a": {"basis": "measured", "inputs": [], "runs": [[)", R"({"rank": #, "peak_bytes": 1},)",
+             "{}]]}}}"}};
+  }
   if (reader == "calibration")
     return {{"{\"format\": \"tidemark.calibration\", \"version\": 1, \"sources\": [", "\"\",", "\"\"]}"}};
   if (reader == "graph")
@@ -184,6 +262,17 @@ Inputs more(std::string_view reader) {
         {"Name,Size(KB),Allocation Time(us),Release Time(us),Allocation Total Allocated(MB),Stream Ptr,Device Type\n",
          "a,1,#.1,,1,2,NPU:0\n"},
         {"id,lower,upper,size,gaps\n", "b#,0,9,4,1-2 3-4 5-6\n"}};
+  if (reader == "attributed")
+    return {{"Name,Size(KB),Allocation Time(us),Release Time(us)\n", "a#,1,#.1,\n"},
+            {"(dVsegments\n(lsVdevice_traces\n(l(l",
+             "(dVaction\nValloc\nsVaddr\nI#\nsVsize\nI1\nsVuser_metadata\nVlayers.#\nsa", "as."},
+            // One frame in a long stack, one stack in many entries with words of their own.
+            {"(dVsegments\n(lsVdevice_traces\n(l(l(dVaction\nValloc\nsVaddr\nI1\nsVsize\nI1\nsVframes\n(l(dVfilename\n"
+             "Va.py\nsVname\nVf\nsp1\na",
+             "g1\na", "saas."},
+            {"(dVsegments\n(lsVdevice_traces\n(l(l(dVaction\nValloc\nsVaddr\nI1\nsVsize\nI1\nsVframes\n(l(dVfilename\n"
+             "Va.py\nsVname\nVf\nsap1\nsa",
+             "(dVaction\nValloc\nsVaddr\nI#\nsVsize\nI1\nsVframes\ng1\nsVcategory\nVc#\nsa", "as."}};
   if (reader == "pack")
     return {{"id,lower,upper,size,group\n", "b#,0,1,1,g\n"},
             {"id,lower,upper,size,group,alignment\n", "b#,0,1,1,g,#\n"},

@@ -68,6 +68,16 @@ Verdict check_runs(const std::vector<estimate::MeasuredRun>& runs, Reached& reac
   return std::nullopt;
 }
 
+std::vector<std::string> time_seeds() {
+  return {text_of(source_path("tests/data/step_times.json"))};
+}
+
+std::vector<std::string> step_time_words() {
+  return {"0",       "1",          "-1",         "null",        "true",     "false",    "\"8\"",   "[]",
+          "{}",      "1e300",      "16777216",   "1048576",     "\"full\"", "\"A\"",    "\"fp8\"", "\"block\"",
+          "\"sft\"", "\"[4, 4]\"", "\"moe\": 1", "\"mla\": {}", "\"fp16\"", "\"h100\"", "2",       "64"};
+}
+
 std::vector<std::string> calibration_seeds() {
   return {formats::write_calibration({.sources = {"a run"},
                                       .memory = estimate::MemoryCorrection{.model = "gpt", .static_offset_bytes = 1e8},
@@ -89,6 +99,11 @@ std::vector<FuzzTarget> measured_targets() {
        .words = truth_words,
        .places = {"predicted", "reason", "calibrates"},
        .rounds = 6'000},
+      {.name = "time_truth",
+       .seeds = time_seeds,
+       .words = step_time_words,
+       .places = {"a run", "reason", "noted"},
+       .rounds = 3'000},
       {.name = "calibration", .seeds = calibration_seeds, .words = calibration_words, .places = {}, .rounds = 20'000}};
 }
 

@@ -2,17 +2,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "integrations/ci/baseline_text.h"
+#include "integrations/ci/budget_file.h"
+#include "integrations/configs/read_config.h"
 #include "integrations/formats/calibration_file.h"
 #include "integrations/formats/import_captured_step.h"
+#include "integrations/formats/import_device_samples.h"
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/import_measured_memory.h"
+#include "integrations/formats/import_memory_record.h"
 #include "integrations/formats/import_op_times.h"
+#include "integrations/formats/import_operator_memory.h"
+#include "integrations/formats/import_snapshot.h"
 #include "integrations/formats/import_trace.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/program_file.h"
 #include "integrations/formats/search_log.h"
 #include "integrations/formats/session_log.h"
+#include "integrations/formats/time_truth_file.h"
 #include "integrations/formats/truth_file.h"
 
 namespace tidemark::testing {
@@ -60,6 +69,69 @@ Verdict run_trace(std::string_view bytes, Reached& reached) {
     if (!trace.notes.empty()) ++reached["noted"];
     return checked_beyond().trace != nullptr ? checked_beyond().trace(trace, reached) : std::nullopt;
   });
+}
+
+/// Rows of other tables are there, and what was reserved ascends in time.
+Verdict check_attributed(const formats::AttributedTrace& run) {
+  const auto is_row = [](std::int32_t row, std::size_t rows) {
+    return row >= 0 && static_cast<std::size_t>(row) < rows;
+  };
+  if (run.origin_of.size() != run.trace.blocks.size()) return "a block has no row for its origin";
+  for (const std::int32_t origin : run.origin_of)
+    if (origin != -1 && !is_row(origin, run.origins.size())) return "a block has an origin that is not there";
+  for (const formats::BlockOrigin& origin : run.origins)
+    if (origin.stack != -1 && !is_row(origin.stack, run.stacks.size()))
+      return "an origin has a stack that is not there";
+  for (const formats::CallStack& stack : run.stacks)
+    if (stack.empty() || !std::ranges::all_of(stack, [&](auto row) { return is_row(row, run.frames.size()); }))
+      return "a stack has a frame that is not there";
+  std::size_t event = 0;
+  for (const formats::ReservedMark& mark : run.reserved) {
+    if (mark.event < event || mark.event > run.trace.events.size() || mark.bytes < 0) return "a mark is out of order";
+    event = mark.event;
+  }
+  return std::nullopt;
+}
+
+/// A pickle, or else a table of operators.
+Verdict run_attributed(std::string_view bytes, Reached& reached) {
+  const bool is_table = bytes.find("Size(KB)") != std::string_view::npos;
+  const auto read = is_table ? formats::read_attributed_operator_memory(bytes, kFile)
+                             : formats::read_attributed_snapshot(bytes, kFile);
+  return judge_read(read, reached, [&](const formats::AttributedTrace& run) -> Verdict {
+    if (Verdict fault = formats::find_fault(run.trace)) return fault;
+    if (Verdict fault = check_attributed(run)) return fault;
+    if (!run.stacks.empty()) ++reached["stacks"];
+    if (!run.reserved.empty()) ++reached["reserved"];
+    return checked_beyond().attributed != nullptr ? checked_beyond().attributed(run, reached) : std::nullopt;
+  });
+}
+
+Verdict run_memory_record(std::string_view bytes, Reached& reached) {
+  return judge_read(formats::read_memory_record(bytes, kFile), reached,
+                    [](const formats::MemoryRecord& record) -> Verdict {
+                      if (record.components.empty()) return "a record without a component was read";
+                      for (const formats::MemoryRecord::Component& component : record.components) {
+                        if (component.samples.empty()) return "a component has no sample";
+                        if (!std::ranges::is_sorted(component.samples, {}, &formats::ComponentSample::time_ns))
+                          return "samples are out of order";
+                        for (const formats::ComponentSample& sample : component.samples)
+                          if (sample.reserved_bytes < 0 || sample.allocated_bytes.value_or(0) < 0)
+                            return "a sample is below zero";
+                      }
+                      return std::nullopt;
+                    });
+}
+
+Verdict run_device_samples(std::string_view bytes, Reached& reached) {
+  return judge_read(formats::read_device_samples(bytes, kFile), reached,
+                    [](const std::vector<formats::DeviceSample>& samples) -> Verdict {
+                      if (samples.empty()) return "no sample was read";
+                      for (const formats::DeviceSample& sample : samples)
+                        if (sample.device_used_bytes.value_or(0) < 0 || sample.host_peak_bytes.value_or(0) < 0)
+                          return "a sample is below zero";
+                      return std::nullopt;
+                    });
 }
 
 Verdict run_pack(std::string_view bytes, Reached& reached) {
@@ -121,6 +193,34 @@ Verdict run_arguments(std::string_view bytes, Reached& reached) {
   return std::nullopt;
 }
 
+/// Of a configuration that was read every key is judged, and has a place in the file; what is said of the whole file
+/// has a reason.
+Verdict run_config(std::string_view bytes, configs::ConfigKind kind, Reached& reached) {
+  return judge_read(configs::read_config(bytes, kFile, kind, {}), reached,
+                    [&](const estimate::ImportedRun& run) -> Verdict {
+                      for (const estimate::JudgedArgument& one : run.judged) {
+                        // What is of the whole file has no key.
+                        if (!one.place.starts_with(kFile)) return "a key without a place was judged";
+                        if (one.key.empty() && one.reason.empty()) return "nothing was judged, without a reason";
+                        if (Verdict fault = check_line(one.key + one.hint)) return fault;
+                        if (!one.hint.empty()) ++reached["hint"];
+                      }
+                      return std::nullopt;
+                    });
+}
+
+Verdict run_bridge(std::string_view bytes, Reached& reached) {
+  return run_config(bytes, configs::ConfigKind::bridge, reached);
+}
+
+Verdict run_titan(std::string_view bytes, Reached& reached) {
+  return run_config(bytes, configs::ConfigKind::torchtitan, reached);
+}
+
+Verdict run_mindformers(std::string_view bytes, Reached& reached) {
+  return run_config(bytes, configs::ConfigKind::mindformers, reached);
+}
+
 /// Of three objectives, of which most files have costs for one.
 Verdict run_graph(std::string_view bytes, Reached& reached) {
   Verdict verdict;
@@ -166,6 +266,31 @@ Verdict run_measured_memory(std::string_view bytes, Reached& reached) {
 Verdict run_measured_runs(std::string_view bytes, Reached& reached) {
   return judge_read(formats::read_truth(bytes, kFile), reached, [&](const auto& runs) -> Verdict {
     return checked_beyond().runs != nullptr ? checked_beyond().runs(runs, reached) : std::nullopt;
+  });
+}
+
+/// What step_seconds divides by is there.
+Verdict check_timed(const step_time::TimedRun& run) {
+  if (run.data < 1 || !(run.micro_batches() >= 1)) return "a run without a micro-batch was read";
+  if (run.model.layers < 1 || run.model.heads < 1 || run.model.head_dim < 1 || run.sequence < 1)
+    return "a run without a model was read";
+  if (run.model.moe_layers < 0 || run.model.moe_layers > run.model.layers)
+    return "more layers have experts than there are";
+  if (!(run.recomputed_share >= 0 && run.recomputed_share <= 1)) return "the share recomputed is none";
+  return std::nullopt;
+}
+
+Verdict run_time_truth(std::string_view bytes, Reached& reached) {
+  return judge_read(formats::read_time_truth(bytes, kFile), reached, [&](const auto& rows) -> Verdict {
+    for (const step_time::TimeRow& row : rows) {
+      if (row.id.empty() || row.track.empty()) return "a row without a name or a track was read";
+      if (row.is_scored && !row.measured_s) return "a row is scored without a figure";
+      ++reached[row.refused.empty() ? "a run" : "reason"];
+      if (!row.refused.empty()) continue;
+      if (Verdict wrong = check_timed(row.run)) return wrong;
+      if (!row.notes.empty()) ++reached["noted"];
+    }
+    return std::nullopt;
   });
 }
 
@@ -215,6 +340,59 @@ Verdict run_step_trace_time(std::string_view bytes, Reached& reached) {
   return judge_read(formats::read_step_trace_time(bytes, kFile), reached, check_time);
 }
 
+Verdict check_limit(const budget::Limit& limit) {
+  if (limit.phase && (limit.category || limit.is_host)) return "a limit is on two things";
+  if (limit.most_bytes < 0 || limit.near.bytes < 0 || !(limit.near.percent >= 0 && limit.near.percent < 100))
+    return "a limit that nothing can keep was read";
+  if (limit.line < 1) return "a limit has no line";
+  return std::nullopt;
+}
+
+Verdict check_budget_job(const ci::BudgetJob& job, Reached& reached) {
+  if (job.name.empty() || job.file.empty() || job.line < 1) return "a job without a name, a file or a line was read";
+  if (Verdict fault = check_line(job.name)) return fault;
+  if (!(job.near.percent >= 0 && job.near.percent < 100) || job.near.bytes < 0) return "a tolerance is none";
+  if (!std::isfinite(job.growth.percent) || job.growth.percent < 0 || job.growth.bytes < 0)
+    return "a growth is below zero";
+  if (job.capacity_bytes && job.reserve_bytes && *job.reserve_bytes >= *job.capacity_bytes)
+    return "a reserve leaves nothing of the capacity";
+  for (const budget::Limit& limit : job.limits)
+    if (Verdict fault = check_limit(limit)) return fault;
+  for (const ci::Waiver& waiver : job.waivers)
+    if (waiver.owner.empty() || waiver.reason.empty() || waiver.line < 1)
+      return "a waiver without an owner or a reason was read";
+  if (!job.limits.empty()) ++reached["limits"];
+  if (!job.waivers.empty()) ++reached["waivers"];
+  if (job.load) ++reached["load"];
+  return std::nullopt;
+}
+
+Verdict run_budget(std::string_view bytes, Reached& reached) {
+  return judge_read(ci::read_budget_file(bytes, kFile), reached, [&](const ci::BudgetFile& file) -> Verdict {
+    if (file.jobs.empty() || file.jobs.size() > ci::kMostBudgetItems) return "a file without a job was read";
+    std::set<std::string_view> names;
+    for (const ci::BudgetJob& job : file.jobs) {
+      if (!names.insert(job.name).second) return "two jobs have one name";
+      if (Verdict fault = check_budget_job(job, reached)) return fault;
+    }
+    return std::nullopt;
+  });
+}
+
+/// What is read can be written, and reads as the same again.
+Verdict run_baseline(std::string_view bytes, Reached& reached) {
+  return judge_read(ci::read_baseline(bytes, kFile), reached, [&](const ci::Baseline& baseline) -> Verdict {
+    for (const ci::BaselineJob& job : baseline.jobs) {
+      if (ci::find_job(baseline, job.name) != &job) return "a job is not found by its name";
+      ++reached[budget::word_of(job.basis) == "measured" ? "measured" : "predicted"];
+    }
+    const Result<ci::Baseline> again = ci::read_baseline(ci::write_baseline(baseline), kFile);
+    if (!again) return "what was read and written is refused: " + again.error().message;
+    if (again.value() != baseline) return "what was read and written reads as something else";
+    return std::nullopt;
+  });
+}
+
 }  // namespace
 
 Verdict check_line(std::string_view message) {
@@ -229,19 +407,28 @@ const std::vector<ReaderBody>& reader_bodies() {
       {.name = "job", .run = run_job},
       {.name = "device", .run = run_device},
       {.name = "arguments", .run = run_arguments},
+      {.name = "bridge", .run = run_bridge},
+      {.name = "torchtitan", .run = run_titan},
+      {.name = "mindformers", .run = run_mindformers},
       {.name = "table", .run = run_trace},
       {.name = "snapshot", .run = run_trace},
+      {.name = "attributed", .run = run_attributed},
+      {.name = "memory_record", .run = run_memory_record},
+      {.name = "device_samples", .run = run_device_samples},
       {.name = "pack", .run = run_pack},
       {.name = "plan", .run = run_plan},
       {.name = "graph", .run = run_graph},
       {.name = "expert_counts", .run = run_expert_counts},
       {.name = "measured_memory", .run = run_measured_memory},
       {.name = "measured_runs", .run = run_measured_runs},
+      {.name = "time_truth", .run = run_time_truth},
       {.name = "calibration", .run = run_calibration},
       {.name = "search_log", .run = run_search_log},
       {.name = "session_log", .run = run_session_log},
       {.name = "kernel_details", .run = run_kernel_details},
       {.name = "step_trace_time", .run = run_step_trace_time},
+      {.name = "budget", .run = run_budget},
+      {.name = "baseline", .run = run_baseline},
   };
   return bodies;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "integrations/formats/allocation_trace.h"
+#include "integrations/formats/attributed_trace.h"
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_minimalloc_csv.h"
 #include "integrations/formats/interval_problem.h"
@@ -42,6 +43,7 @@ struct ReaderBody {
 /// most of the project. nullptr: not checked.
 struct CheckedBeyond {
   Verdict (*trace)(const formats::AllocationTrace& trace, Reached& reached) = nullptr;
+  Verdict (*attributed)(const formats::AttributedTrace& run, Reached& reached) = nullptr;
   Verdict (*pack)(std::string_view bytes, const formats::IntervalTable& table, const formats::IntervalProblem& problem,
                   Reached& reached) = nullptr;
   /// Counts "accepted" or "refused" itself: the second half of reading arguments is in planner/estimate.

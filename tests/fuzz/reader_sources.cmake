@@ -10,12 +10,20 @@ endfunction()
 reader_sources(core
   bytes fingerprint graph schedule verify_shape)
 reader_sources(integrations/formats
-  allocation_trace calibration_file captured_step_json captured_step_text csv_table expert_counts graph_columns
-  import_arguments import_captured_step import_expert_counts import_measured_memory import_minimalloc_csv
-  import_op_times import_operator_memory import_rmm_log import_snapshot import_trace import_yaml int_column
-  interval_gaps interval_problem json_node near_miss pickle_reader program_columns program_file program_messages
-  program_rules quantity search_log session_log shell_arithmetic shell_lexer shell_script shell_variables truth_file
-  yaml_fields yaml_tree)
+  allocation_trace blank_text calibration_file captured_step_json captured_step_text csv_table expert_counts graph_columns
+  import_arguments import_captured_step import_device_samples import_expert_counts import_measured_memory
+  import_memory_record import_minimalloc_csv import_op_times import_operator_memory import_rmm_log import_snapshot
+  import_trace import_yaml int_column interval_gaps interval_problem json_node near_miss pickle_reader program_columns
+  program_file program_messages program_rules quantity search_log session_log shell_arithmetic shell_effects shell_lexer
+  shell_script shell_sourced shell_variables snapshot_origins time_truth_file truth_file utf8 yaml_fields yaml_tree)
+reader_sources(integrations/ci
+  baseline baseline_text budget_file budget_job control_texts content_hash date decimal_text job_limit json_parts
+  load_choice plain_words rank_choice_text safe_text tolerance_text)
+reader_sources(planner/budget
+  growth holdings)
+reader_sources(integrations/configs
+  bridge bridge_keys config_kind key_judge mindformers mindformers_keys read_config titan titan_flavors titan_keys toml_keys
+  yaml_keys)
 reader_sources(planner/estimate
   argument_arity argument_attention argument_experts argument_mindspeed argument_model argument_numerics
   argument_optimizer argument_parallel argument_recompute argument_refused argument_table argument_training
@@ -25,5 +33,7 @@ reader_sources(planner/layout
   check_packing order pack_problem)
 reader_sources(planner/search
   layout_space)
+reader_sources(planner/step_time
+  row_notes row_refusal row_run software tracks)
 reader_sources(planner/graph_build
   captured_graph device_shapes job_spec layer_placement load_fit load_model load_shape parameter_groups site_loads static_memory)

@@ -79,8 +79,8 @@ TEST_F(Measured, TheAcceleratorTakenIsNamed) {
   EXPECT_EQ(other.at("accelerator"), "Ascend");
   EXPECT_EQ(other.at("world_size"), 8);
   EXPECT_NE(peak_of(other), peak_of(answer(estimate)));
-  const Ran verdict = place.run(with(check, {"--accelerator", "a100", "--budget", "8GiB"}));
-  EXPECT_NE(verdict.out.find("modelled on A100, 8 devices\n"), std::string::npos) << verdict.out;
+  const Ran verdict = place.run(with(check, {"--accelerator", "a100", "--budget", "8GiB", "--explain"}));
+  EXPECT_NE(verdict.out.find("run.yaml on A100"), std::string::npos) << verdict.out;
   EXPECT_EQ(verdict.err.find("accelerator"), std::string::npos) << verdict.err;
   expect_refused(place, with(estimate, {"--accelerator", "h10"}), "unknown accelerator 'h10'.*did you mean 'h100'");
 }
@@ -97,13 +97,17 @@ TEST_F(Measured, LinesLeftOutAreAnErrorWhereAskedFor) {
 }
 
 TEST_F(Measured, AVerdictHoldsTheBandAgainstTheBudget) {
-  const json pass = answer(with(check, {"--budget", "1TiB"}));
+  const auto judged = [&](const std::string& budget, int status) {
+    return answer(with(check, {"--budget", budget, "--margin", "0%"}), status)["jobs"][0];
+  };
+  const json pass = judged("1TiB", 0);
   EXPECT_EQ(pass["verdict"], "PASS");
-  const auto peak = pass["peak_bytes"].get<std::int64_t>(), band = pass["band"]["bytes"].get<std::int64_t>();
-  EXPECT_NEAR(static_cast<double>(band), pass["band"]["percent"].get<double>() / 100 * static_cast<double>(peak), 1);
-  EXPECT_GE(static_cast<double>(peak), peak_of(answer(estimate)));
+  const json& finding = pass["findings"][0];
+  const auto peak = finding["bytes"].get<std::int64_t>(), band = finding["band_bytes"].get<std::int64_t>();
+  EXPECT_NEAR(static_cast<double>(band), pass["band_percent"].get<double>() / 100 * static_cast<double>(peak), 1);
+  EXPECT_GE(static_cast<double>(peak) + 1, peak_of(answer(estimate)));
   const auto at = [&](std::int64_t budget, int status) {
-    return answer(with(check, {"--budget", std::to_string(budget) + "B"}), status)["verdict"];
+    return judged(std::to_string(budget) + "B", status)["verdict"];
   };
   EXPECT_EQ(at(peak + band, 0), "PASS");
   EXPECT_EQ(at(peak + band - 1, 0), "NEAR");
@@ -111,7 +115,7 @@ TEST_F(Measured, AVerdictHoldsTheBandAgainstTheBudget) {
   EXPECT_EQ(at(peak - 1, 1), "FAIL");
   const Ran text = place.run(with(check, {"--budget", "1KiB"}));
   EXPECT_EQ(text.status, 1);
-  EXPECT_TRUE(text.out.starts_with("FAIL stage 0 (rank 0): predicted peak ")) << text.out;
+  EXPECT_TRUE(text.out.starts_with("FAIL rank 0: estimated peak ")) << text.out;
   EXPECT_NE(text.out.find("error band 6 %, CUDA, dense: "), std::string::npos) << text.out;
 }
 
@@ -130,8 +134,10 @@ TEST_F(Measured, ACorrectionComesBack) {
   EXPECT_NEAR(after.at("stages").at(0).at("steady_bytes").get<double>(), steady, 16);
   EXPECT_NEAR(after.at("stages").at(0).at("peak_bytes").get<double>(), peak, 16);
   EXPECT_NE(after.at("notes").dump().find("calibrated by mine.json"), std::string::npos);
-  EXPECT_GT(answer(with(check, {"--budget", "1TiB", "--calibration", "mine.json"}))["peak_bytes"].get<double>(),
-            answer(with(check, {"--budget", "1TiB"}))["peak_bytes"].get<double>());
+  const auto checked = [&](const std::vector<std::string>& more) {
+    return answer(with(with(check, {"--budget", "1TiB"}), more))["jobs"][0]["findings"][0]["bytes"].get<double>();
+  };
+  EXPECT_GT(checked({"--calibration", "mine.json"}), checked({}));
   // Of another model it corrects nothing, and says so.
   place.write("run.yaml", std::string(kArguments) + "ffn-hidden-size: 4096\n");
   const json other = answer(with(estimate, {"--calibration", "mine.json"}));
@@ -208,7 +214,8 @@ TEST_F(Measured, NoPassWhereAnArgumentIsNotUnderstood) {
   place.write("odd.yaml", text_of(place.path("run.yaml")) + "\nfp32-residual-connection: true\n");
   const json odd = answer({"check", "--megatron-args", "odd.yaml", "--world-size", "8", "--budget", "1TiB"});
   EXPECT_EQ(odd["verdict"], "NEAR");
-  EXPECT_NE(odd["line"].get<std::string>().find("not understood"), std::string::npos) << odd["line"];
+  const std::string line = odd["jobs"][0]["findings"][0]["line"];
+  EXPECT_NE(line.find("not all of its input was understood"), std::string::npos) << line;
 }
 
 TEST_F(Measured, AStepOfAnotherJobCorrectsNothing) {
@@ -227,11 +234,10 @@ TEST_F(Measured, WhatCannotBeReadIsNamedAndNothingIsWritten) {
   expect_refused(place, {"estimate", "--truth", "bad.json"}, "^bad\\.json: /rows/0/args: must be an object");
   expect_refused(place, {"estimate", "--truth", "none.json"}, "^none\\.json: cannot read");
   expect_refused(place, {"estimate"}, "MODEL is required");
-  expect_refused(place, {"check"}, "PLAN_OR_CONFIG is required");
+  expect_refused(place, {"check"}, "tidemark-budget\\.yaml: not found");
   expect_refused(place, {"estimate", "--truth", "runs.json", small_model()}, "excludes");
   expect_refused(place, {"estimate", "--rival", small_model()}, "--truth");
-  expect_refused(place, check, "^tidemark check: --budget: needed with --megatron-args");
-  expect_refused(place, with(check, {"--budget", "8GiB", "--margin", "3%"}), "--margin: says nothing about");
+  expect_refused(place, check, "^tidemark check: --budget: needed, the memory the framework may fill");
   expect_refused(place, with(check, {"--budget", "8GiB", "--imbalance", "8"}), "--imbalance: says nothing about");
   expect_refused(place, with(estimate, {"--ranks", "0"}), "--ranks: says nothing about --megatron-args");
   expect_refused(place, with(estimate, {"--imbalance-from", "none.csv"}), "--imbalance-from: says nothing about");

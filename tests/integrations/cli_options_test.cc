@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 
+#include "integrations/cli/job_request.h"
 #include "integrations/cli/options.h"
 #include "integrations/cli/progress.h"
 #include "integrations/cli/refusal.h"
@@ -48,6 +50,29 @@ TEST(Numbers, WholeTextAndFinite) {
     EXPECT_FALSE(parse_number(bad).ok()) << bad;
 }
 
+/// Every remark looks for a near miss among all names there are.
+TEST(ImportRemarks, EndAfterTwentyWithTheNumberOfTheOthers) {
+  estimate::ImportedRun imported;
+  const auto add = [&imported](int count) {
+    for (int i = 0; i < count; ++i)
+      imported.judged.push_back({.name = "nmu-layers",
+                                 .place = "run.sh:" + std::to_string(i + 1),
+                                 .standing = estimate::Standing::not_understood,
+                                 .reason = estimate::kUnknownArgument});
+  };
+  add(20);
+  imported.notes = {"one"};
+  ASSERT_EQ(import_remarks(imported).size(), 21U);
+  EXPECT_EQ(import_remarks(imported).front(),
+            "warning: run.sh:1: --nmu-layers is not understood: unknown argument (did you mean --num-layers?)");
+  EXPECT_EQ(import_remarks(imported).back(), "note: one");
+  add(1);
+  ASSERT_EQ(import_remarks(imported).size(), 22U);
+  EXPECT_EQ(import_remarks(imported)[20], "warning: 1 more argument is not understood");
+  add(4979);
+  EXPECT_EQ(import_remarks(imported)[20], "warning: 4980 more arguments are not understood");
+}
+
 TEST(Refusals, AreOneLineAndOneObject) {
   EXPECT_TRUE(asks_for_json({"run", "x", "--format", "json"}));
   EXPECT_TRUE(asks_for_json({"--format=json"}));
@@ -56,12 +81,19 @@ TEST(Refusals, AreOneLineAndOneObject) {
   EXPECT_EQ(one_line("a\nb\r"), "a b ");
   EXPECT_EQ(one_line("\x1b[31m\t\x7f \xc2\x9b"
                      "2J \xc2\xa0\xc3\xa9\xc2"),
-            "?[31m?? ?2J \xc2\xa0\xc3\xa9\xc2");
+            "?[31m?? ?2J \xc2\xa0\xc3\xa9\\xc2");
+  EXPECT_EQ(log_line("::error::a\n::b"), "\\::error::a ::b");
+  EXPECT_EQ(log_line(" ::x ##[y]"), " \\::x ##\\[y]");
+  EXPECT_EQ(log_line("a ::b"), "a ::b");
+  EXPECT_EQ(log_line("job\u202etxt\u2069 turns"), "job?txt? turns");
+  const std::string quoted = refusal_json(bad_input("##[error]x"));
+  EXPECT_EQ(quoted.find("##["), std::string::npos) << quoted;
+  EXPECT_EQ(testing::parsed(quoted)["message"], "##[error]x");
   const auto json = testing::parsed(refusal_json(infeasible("no \"room\"\n\xff")));
   EXPECT_EQ(json["verdict"], "REFUSED");
   EXPECT_EQ(json["exit_status"], 1);
   EXPECT_EQ(json["kind"], "infeasible");
-  EXPECT_EQ(json["message"], "no \"room\" \xef\xbf\xbd");
+  EXPECT_EQ(json["message"], "no \"room\" \\xff");
   EXPECT_EQ(testing::parsed(refusal_json(internal_fault("x")))["exit_status"], 3);
 }
 
@@ -117,6 +149,21 @@ TEST(Progress, SharesAreDrawnWhereTheyGrowAndOnATerminalOnly) {
     EXPECT_EQ(text, drawn
                         ? wipe + progress_line("planning", 25, 100) + wipe + progress_line("planning", 100, 100) + wipe
                         : "");
+  }
+}
+
+TEST(Progress, WhatIsWatchedIsDrawnBeforeAPartIsDone) {
+  for (const bool drawn : {false, true}) {
+    ::testing::internal::CaptureStderr();
+    {
+      Progress progress("planning", drawn);
+      progress.watch(2);
+      std::this_thread::sleep_for(std::chrono::milliseconds(drawn ? 2500 : 1200));
+    }
+    const std::string text = ::testing::internal::GetCapturedStderr();
+    const std::string begin = "\r\x1b[K" + progress_line("planning", 0, 2) + ", ";
+    EXPECT_EQ(text.substr(0, begin.size()), drawn ? begin : "");
+    EXPECT_TRUE(!drawn || text.ends_with("\r\x1b[K")) << text;
   }
 }
 

@@ -50,7 +50,8 @@ const Words& tight() {
   static const Words words = [] {
     const Workplace place;
     const Words job = {small_model(), "--imbalance", "1.2"};
-    const Bytes highest = largest(json_of(place, with({"check", "--budget", "1B"}, job), 1), "peak_bytes");
+    const Bytes highest =
+        largest(json_of(place, with({"check", "--budget", "1TiB"}, job)).at("jobs").at(0), "peak_bytes");
     const Bytes least = largest(json_of(place, with({"plan", "--budget", "1B"}, job), 1), "smallest_budget_bytes");
     EXPECT_LT(least, highest);
     return with(job, {"--budget", std::to_string((least + highest) / 2) + "B"});
@@ -194,12 +195,13 @@ TEST(Plan, WorkForAddressesIsCountedAndNotTimed) {
 /// Whatever the budget; where the plan does not fit there is none.
 TEST(Plan, SaysUpToWhichLoadEveryStepCompletes) {
   const Workplace place;
-  for (const Json& rank : json_of(place, with({"plan"}, tight()))["ranks"]) EXPECT_EQ(rank["worst_load_f"], 4);
+  const Json fitting = json_of(place, with({"plan"}, tight()));
+  for (const Json& rank : fitting["ranks"]) EXPECT_EQ(rank["worst_load_f"], 4);
   const Ran text = place.run(with({"plan", "--quiet"}, tight()));
   EXPECT_NE(text.out.find("any load up to"), std::string::npos) << text.out;
   EXPECT_EQ(text.out.find("Not at every expert load"), std::string::npos) << text.out;
-  for (const Json& rank : json_of(place, {"plan", small_model(), "--budget", "1MiB"}, 1)["ranks"])
-    EXPECT_EQ(rank["worst_load_f"], 0);
+  const Json beyond = json_of(place, {"plan", small_model(), "--budget", "1MiB"}, 1);
+  for (const Json& rank : beyond["ranks"]) EXPECT_EQ(rank["worst_load_f"], 0);
   const std::string dense = source_path("models/llama-3-70b.yaml").string();
   EXPECT_EQ(json_of(place, {"plan", dense, "--ranks", "0"})["ranks"][0]["worst_load_f"], 1);
 }
@@ -349,20 +351,25 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+/// The only job of an answer of check.
+Json only_job(const Json& answer) {
+  EXPECT_EQ(answer.at("jobs").size(), 1U);
+  return answer.at("jobs").at(0);
+}
+
 TEST(Check, PassesNearsAndFails) {
   const Workplace place;
-  // Packed as tightly as it goes, since nothing fits.
   const Words job = {"check", small_model(), "--imbalance", "1.2"};
-  const Bytes peak = largest(json_of(place, with(job, {"--budget", "1B"}), 1), "peak_bytes");
+  const Bytes peak = largest(only_job(json_of(place, with(job, {"--budget", "1TiB"}))), "peak_bytes");
   const auto check = [&](Bytes budget, const Words& more) {
     return place.run(with(with(job, {"--budget", std::to_string(budget) + "B"}), more));
   };
   const Ran pass = check(peak * 2, {});
   EXPECT_EQ(pass.status, 0);
   EXPECT_EQ(first_line(pass.out).substr(0, 10), "PASS rank ");
-  EXPECT_NE(pass.out.find("margin"), std::string::npos);
   EXPECT_EQ(first_line(check(peak + 1, {}).out).substr(0, 4), "NEAR");
   EXPECT_EQ(check(peak + 1, {}).status, 0);
+  EXPECT_EQ(check(peak + 1, {"--strict"}).status, 1);
   EXPECT_EQ(first_line(check(peak, {"--margin", "0%"}).out).substr(0, 4), "PASS");
   EXPECT_EQ(first_line(check(peak * 2, {"--margin", "100%"}).out).substr(0, 4), "NEAR");
 
@@ -372,26 +379,26 @@ TEST(Check, PassesNearsAndFails) {
   const std::string line = first_line(fail.out);
   for (const char* part : {"FAIL rank ", ": peak ", " exceeds budget ", " by 1.00 MiB (+", " at "})
     EXPECT_NE(line.find(part), std::string::npos) << line;
-  EXPECT_NE(fail.out.find("contributors"), std::string::npos);
-  EXPECT_NE(fail.out.find("cheapest change: policy optimal"), std::string::npos) << fail.out;
+  for (const char* part : {"held at the peak of rank", "what to do", "every limit is kept", "(modelled)"})
+    EXPECT_NE(fail.out.find(part), std::string::npos) << fail.out;
 
   const Ran hopeless = check(kMiB, {});
   EXPECT_EQ(hopeless.status, 1);
-  EXPECT_NE(hopeless.out.find("no change clears rank"), std::string::npos);
-  EXPECT_NE(hopeless.out.find("smallest budget that this policy meets"), std::string::npos);
-  EXPECT_NE(hopeless.out.find("proven: no plan needs less than"), std::string::npos);
+  EXPECT_NE(hopeless.out.find("and no plan of the job as it is can (proven)"), std::string::npos) << hopeless.out;
+  EXPECT_NE(hopeless.out.find("smallest budget known to do: "), std::string::npos) << hopeless.out;
 }
 
 TEST(Check, RemedyClearsTheBudget) {
   const Workplace place;
-  const Json json = json_of(place, with({"check"}, tight()), 1);
-  EXPECT_EQ(json["verdict"], "FAIL");
-  EXPECT_TRUE(json["remedy"]["fits"].get<bool>());
-  EXPECT_FALSE(json["contributors"].empty());
+  const Json failed = only_job(json_of(place, with({"check"}, tight()), 1));
+  EXPECT_EQ(failed["verdict"], "FAIL");
+  EXPECT_TRUE(failed["remedy"]["clears"].get<bool>());
+  EXPECT_FALSE(failed["contributors"].empty());
   ASSERT_EQ(place.run(with({"plan", "--out", "plan.json", "--quiet"}, tight())).status, 0);
-  const Json plan = json_of(place, {"check", "plan.json"});
+  const Json plan = only_job(json_of(place, {"check", "plan.json"}));
   EXPECT_NE(plan["verdict"], "FAIL");
   EXPECT_EQ(plan["remedy"], nullptr);
+  EXPECT_LE(failed["remedy"]["peak_bytes"].get<Bytes>(), largest(plan, "peak_bytes") + kMiB);
 }
 
 /// The host budget that the plan was made with counts, unless another is given.
@@ -399,22 +406,24 @@ TEST(Check, JudgesHostMemoryByThePlansOwnBudget) {
   const Workplace place;
   const Words job = {"plan", small_model(), "--policy", "published-recipe", "--quiet", "--ranks", "0"};
   ASSERT_EQ(place.run(with(job, {"--out", "over.json", "--host-budget", "50MiB"})).status, 1);
-  const Json over = json_of(place, {"check", "over.json", "--quiet", "--budget", "60GiB", "--margin", "10%"}, 1);
-  EXPECT_EQ(over["memory"], "host");
-  EXPECT_EQ(over["budget_bytes"], 50 * kMiB);
-  EXPECT_EQ(over["margin_bytes"], 0);  // plans may fill it
-  EXPECT_TRUE(over["contributors"].empty());
-  EXPECT_EQ(json_of(place, {"check", "over.json", "--quiet", "--budget", "60GiB", "--host-budget", "1GiB"})["memory"],
-            "device");
+  const auto host = [&](const Words& more, int status) {
+    const Words check = {"check", "over.json", "--quiet", "--budget", "60GiB", "--margin", "10%"};
+    const Json checked = only_job(json_of(place, with(check, more), status));
+    for (const Json& finding : checked.at("findings"))
+      if (finding.at("kind") == "host") return finding;
+    return Json();
+  };
+  const Json over = host({}, 1);
+  EXPECT_EQ(over["verdict"], "FAIL");
+  EXPECT_EQ(over["most_bytes"], 50 * kMiB);
+  // Its program was made above its budget, and is not verified.
+  EXPECT_EQ(host({"--host-budget", "1GiB"}, 0)["verdict"], "NEAR");
 }
 
 TEST(Check, TheRemedyNamesOffloadedState) {
   const Workplace place;
-  const Words job = {"check", small_model(), "--budget", "4.6GiB"};
-  EXPECT_GT(largest(json_of(place, job, 1)["remedy"], "offloaded_bytes"), 0);
-  const Ran text = place.run(job);
-  EXPECT_NE(text.out.find("optimizer_state  offload "), std::string::npos) << text.out;
-  EXPECT_NE(text.out.find("offloaded state rests in host memory between steps"), std::string::npos) << text.out;
+  const Ran text = place.run({"check", small_model(), "--budget", "4.6GiB", "--top", "100"});
+  EXPECT_TRUE(has_match(text.out, "offload [a-z_.]*optimizer_state on pp")) << text.out;
 }
 
 TEST(Check, RefusesAnUnsoundPlan) {
@@ -428,22 +437,21 @@ TEST(Check, RefusesAnUnsoundPlan) {
   EXPECT_NE(ran.status, 0) << ran.out;
 }
 
-TEST(Check, NamesABrokenRuleInTheObjectOfEveryAnswer) {
+TEST(Check, NamesABrokenRule) {
   const Workplace place;
   ASSERT_EQ(place.run({"plan", small_model(), "--out", "plan.json", "--quiet"}).status, 0);
   Json plan = parsed(place.read("plan.json"));
-  const Json sound = json_of(place, {"check", "plan.json"});
-  // Every stay at address 0: no figure shows it.
+  // Every residency at address 0: no figure shows it.
   Json& offset = plan["ranks"][1]["program"]["residencies"]["offset"];
   const std::int64_t count = offset["count"];
   offset = {{"count", count}, {"data", {0, {1, count - 1}}}};
   place.write("edited.json", plan.dump());
-  const Json broken = json_of(place, {"check", "edited.json"}, 1);
-  for (const auto& [name, value] : sound.items()) EXPECT_TRUE(broken.contains(name)) << name;
+  const Json broken = only_job(json_of(place, {"check", "edited.json"}, 1));
   EXPECT_EQ(broken["verdict"], "FAIL");
-  EXPECT_EQ(broken["rank"], 1);
-  EXPECT_EQ(broken["ranks"], nullptr);
-  EXPECT_TRUE(broken["line"].get<std::string>().starts_with("FAIL rank 1: the program breaks a rule: ")) << broken;
+  ASSERT_EQ(broken["findings"].size(), 1U);
+  EXPECT_EQ(broken["findings"][0]["kind"], "program");
+  EXPECT_TRUE(broken["findings"][0]["line"].get<std::string>().starts_with("FAIL rank 1: the program breaks a rule: "))
+      << broken["findings"];
 }
 
 TEST(Show, ReadsBackWhatPlanWrote) {
@@ -468,9 +476,10 @@ TEST(Diff, CountsWhatChanged) {
   const Workplace place;
   ASSERT_EQ(place.run({"plan", small_model(), "--policy", "keep-all", "--out", "a.json", "--quiet"}).status, 0);
   ASSERT_EQ(place.run(with({"plan", "--out", "b.json", "--quiet"}, tight())).status, 0);
-  const Json forward = json_of(place, {"diff", "a.json", "b.json"});
-  const Json backward = json_of(place, {"diff", "b.json", "a.json"});
-  const Json same = json_of(place, {"diff", "b.json", "b.json"});
+  const Json forward = json_of(place, {"diff", "a.json", "b.json"}).at("plans");
+  const Json backward = json_of(place, {"diff", "b.json", "a.json"}).at("plans");
+  const Json whole = json_of(place, {"diff", "b.json", "b.json"}), same = whole.at("plans");
+  EXPECT_TRUE(whole["growth"]["storages"].empty());
   EXPECT_TRUE(same["decisions"].empty());
   EXPECT_GT(forward["totals"]["decisions"]["added"].get<int>(), 0);
   EXPECT_EQ(forward["totals"]["decisions"]["added"], forward["decisions"].size());
@@ -604,8 +613,8 @@ TEST(PlanFiles, AreReadBackAtBothEndsOfEveryOption) {
     EXPECT_EQ(show.status, 0) << show.err;
   };
   const std::vector<Words> ends = {
-      {"--budget", "0B", "1024TiB"},        {"--host-budget", "0B", "1024TiB"},    {"--imbalance", "1", "4"},
-      {"--imbalance", "p0.001", "p99.999"}, {"--op-time-scale", "1e-300", "1000"}, {"--layer-ms", "1e-300", "1000000"}};
+      {"--budget", "0B", "1024TiB"},    {"--host-budget", "0B", "1024TiB"},   {"--imbalance", "1", "4"},
+      {"--imbalance", "p0.1", "p99.9"}, {"--op-time-scale", "0.001", "1000"}, {"--layer-ms", "1e-6", "1000000"}};
   for (const Words& end : ends)
     for (std::size_t i = 1; i < end.size(); ++i) expect_read_back({small_model(), end[0], end[i]});
   std::string model = text_of(small_model());

@@ -378,7 +378,7 @@ TEST(SnapshotTrace, SizesInUseAddUpToSomethingThatFits) {
   for (int i = 0; i < 1025; ++i)
     segments.push_back(segment(std::int64_t{i} << 50, {{std::int64_t{1} << 50, "active_allocated"}}));
   EXPECT_EQ(message(formats::read_trace(snapshot(segments, {entry("alloc", 8, 1)}), "f")),
-            "f: segments: the blocks in use add up to more than 2^60 bytes");
+            "f: segments[1024].blocks[0]: the blocks up to here add up to more than 2^60 bytes");
 }
 
 TEST(SnapshotTrace, WrongContentsAreNamed) {

@@ -376,7 +376,7 @@ TEST(ProgramFile, SaysWhereTheTextIsNoJson) {
   EXPECT_EQ(error_of("").message, "plan.json:1:1: the text ends in the middle of the plan; is the file cut short?");
   expect_error(text.substr(0, text.size() / 2), "cut short");
   expect_error(replaced(text, "\"times\":", "\"times\";"), "plan.json:2:8: not valid JSON here");
-  expect_error("{\"schema\":1e999}", "plan.json:1:1: a number in the file is too large");
+  expect_error("{\"schema\":1e999}", "plan.json:1:15: a number in the file is too large");
 }
 
 TEST(ProgramFile, PlansOlderThanTheFrameworksReserveHaveNone) {
@@ -529,7 +529,7 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
     expect_refused("/ranks/0/figures/load", load, says);
     expect_refused("/ranks/1/sites/loads/0/1", load, says);
   }
-  expect_refused("/time_scale", 0, "is 0; it must be above 0");
+  expect_refused("/time_scale", 0, "is 0; it must be at least 1e-12");
   expect_refused("/ranks/0/figures/worst_load_f", -1, "is -1; it must be at least 0");
   expect_refused("/ranks/0/figures/worst_load_f", 1e300, "is 1e+300; it must be at least 0");
   expect_refused("/step/step_ns", -1, "must be a whole number from 0");

@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "integrations/formats/html_text.h"
+#include "integrations/formats/memory_series.h"
 #include "integrations/formats/report_data.h"
 #include "tests/support/json_text.h"
 #include "tests/support/tiny_outcome.h"
+#include "tests/support/unpacked_column.h"
 
 namespace tidemark {
 namespace {
@@ -213,19 +215,62 @@ TEST(ReportData, KeepsThePeakAndStaysSmall) {
   EXPECT_NEAR(static_cast<double>(highest), static_cast<double>(peak) / static_cast<double>(kMiB), 3.0);
 }
 
-TEST(ReportData, EveryMomentNamesItsOpAndHolders) {
-  const json data = testing::parsed(formats::report_data(long_outcome()));
+std::vector<std::int64_t> plain_column_of(const json& columns, const char* name) {
+  return testing::UnpackedColumn::read(columns.at(name).get<std::string>(), formats::Packing::plain);
+}
+
+TEST(ReportData, EveryMomentNamesItsOp) {
+  const plan::PlanOutcome outcome = long_outcome();
+  const plan::RankPlan& plan = outcome.ranks[0];
+  const json data = testing::parsed(formats::report_data(outcome));
+  const json& moments = data["ranks"][0]["m"];
+  const auto samples = formats::memory_samples(plan, outcome.step.step_ns, 600);
+  const auto compute_tasks = formats::compute_tasks_of(plan.program.schedule);
+  const auto op = plain_column_of(moments, "op"), layer = plain_column_of(moments, "layer"),
+             batch = plain_column_of(moments, "batch");
+  const auto chunk = plain_column_of(moments, "chunk"), again = plain_column_of(moments, "again");
+  ASSERT_EQ(op.size(), samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto at = std::min(static_cast<std::size_t>(samples[i].clock / 2), compute_tasks.size() - 1);
+    const Task& task = plan.program.schedule.tasks[row(compute_tasks[at])];
+    const Site& site = plan.graph.sites[row(task.site)];
+    EXPECT_EQ(op[i], static_cast<std::int64_t>(row(task.op_template)));
+    EXPECT_EQ(chunk[i], site.chunk);
+    EXPECT_EQ(layer[i], site.layer);
+    EXPECT_EQ(batch[i], site.micro_batch);
+    EXPECT_EQ(again[i], task.kind == TaskKind::recompute);
+  }
+}
+
+TEST(ReportData, EveryMomentNamesItsLargestHolders) {
+  const plan::PlanOutcome outcome = long_outcome();
+  const plan::RankPlan& plan = outcome.ranks[0];
+  const json data = testing::parsed(formats::report_data(outcome));
   const json& rank = data["ranks"][0];
-  ASSERT_EQ(rank["m"].size(), rank["t"].size());
-  ASSERT_EQ(rank["h"].size(), rank["t"].size());
-  for (const json& moment : rank["m"]) EXPECT_LT(moment[0].get<std::size_t>(), rank["ops"].size());
-  for (const json& holders : rank["h"]) {
-    EXPECT_LE(holders.size(), 7U);
-    for (const json& share : holders) {
-      EXPECT_LT(share[0].get<std::size_t>(), rank["holders"].size());
-      EXPECT_GT(share[1].get<int>(), 0);
+  const auto series = formats::largest_holders(plan, formats::memory_samples(plan, outcome.step.step_ns, 600), 7);
+  const auto named = plain_column_of(rank["h"], "named"), holder = plain_column_of(rank["h"], "holder");
+  const auto count = plain_column_of(rank["h"], "count"), mib = plain_column_of(rank["h"], "mib");
+  ASSERT_EQ(rank["holders"].size(), series.holders.size());
+  ASSERT_EQ(named.size(), series.shares.size());
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    ASSERT_EQ(named[i], std::ssize(series.shares[i]));
+    for (const formats::HolderSeries::Share& share : series.shares[i]) {
+      EXPECT_EQ(holder[at], share.holder);
+      EXPECT_EQ(count[at], share.count);
+      EXPECT_EQ(mib[at++], std::llround(static_cast<double>(share.bytes) / static_cast<double>(kMiB)));
     }
   }
+  EXPECT_EQ(at, holder.size());
+}
+
+/// A moment without its views: what the 600 moments of a rank take beside names.
+TEST(ReportData, MomentsTakeFewBytes) {
+  const json data = testing::parsed(formats::report_data(long_outcome()));
+  const json& rank = data["ranks"][0];
+  const auto moments = static_cast<double>(rank["t"].size());
+  EXPECT_LT(static_cast<double>(rank["h"].dump().size()) / moments, 30.0);
+  EXPECT_LT(static_cast<double>(rank["m"].dump().size()) / moments, 8.0);
 }
 
 }  // namespace

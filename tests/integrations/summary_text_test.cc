@@ -8,6 +8,7 @@
 #include "integrations/formats/decision_table.h"
 #include "integrations/formats/estimate_table.h"
 #include "integrations/formats/job_text.h"
+#include "integrations/formats/rank_words.h"
 #include "integrations/formats/unit_text.h"
 #include "tests/support/tiny_outcome.h"
 
@@ -21,6 +22,15 @@ TEST(UnitText, RangesFoldNeighbours) {
   EXPECT_EQ(formats::ranges_text({}), "");
   EXPECT_EQ(formats::ranges_text({4}), "4");
   EXPECT_EQ(formats::ranges_text({0, 1, 2, 3, 7, 9, 9, 10}), "0-3, 7, 9-10");
+}
+
+TEST(RankWords, RangesOrEachByItself) {
+  EXPECT_EQ(formats::ranks_text({}), "none");
+  EXPECT_EQ(formats::ranks_text({3}), "rank 3");
+  EXPECT_EQ(formats::ranks_text({0, 1, 2, 7}), "ranks 0-2, 7");
+  EXPECT_EQ(formats::listed_ranks_text({3}), "rank 3");
+  EXPECT_EQ(formats::listed_ranks_text({0, 1, 2, 3, 4, 5, 6, 7}), "ranks 0, 1, 2, 3, 4, 5, 6, 7");
+  EXPECT_EQ(formats::listed_ranks_text({0, 1, 2, 3, 4, 5, 6, 7, 9}), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 1 more");
 }
 
 TEST(UnitText, DurationsTakeTheLargestUnitThatLeavesOne) {

@@ -64,8 +64,9 @@ class Workplace {
   /// Every file below the working directory, dot files included.
   [[nodiscard]] std::set<std::string> files() const {
     std::set<std::string> names;
+    std::error_code loop;  // a link to itself is a file
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root_ / "work"))
-      if (!entry.is_directory()) names.insert(std::filesystem::relative(entry.path(), root_ / "work").string());
+      if (!entry.is_directory(loop)) names.insert(entry.path().lexically_relative(root_ / "work").string());
     return names;
   }
 

@@ -1,0 +1,101 @@
+#include "integrations/formats/shell_sourced.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <vector>
+
+#include "integrations/formats/shell_budget.h"
+#include "integrations/formats/shell_effects.h"
+#include "integrations/formats/shell_lexer.h"
+#include "integrations/formats/shell_text.h"
+#include "integrations/formats/shell_variables.h"
+#include "integrations/formats/utf8.h"
+
+namespace tidemark::formats {
+namespace {
+
+bool is_one(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, text) != words.end();
+}
+
+bool is_assignment(std::string_view text) {
+  const std::size_t length = shell_name_length(text);
+  return length > 0 && (text.substr(length).starts_with('=') || text.substr(length).starts_with("+="));
+}
+
+/// `export NAME=value OTHER`.
+bool take_declaration(const ShellCommand& command, ShellVariables& variables) {
+  const bool exports = variables.raw(command.words.front()) == "export";
+  for (std::size_t i = 1; i < command.words.size(); ++i) {
+    const ShellWord& word = command.words[i];
+    const std::string_view text = variables.raw(word);
+    const bool is_name = !text.empty() && shell_name_length(text) == text.size();
+    if (!is_name && !is_assignment(text)) return false;
+    if (!is_name) variables.assign(word, exports);
+    if (is_name && exports && variables.all().contains(std::string(text))) variables.mark_exported(std::string(text));
+  }
+  return true;
+}
+
+/// False: it is none of what only assigns or only says something.
+bool take(const ShellCommand& command, ShellVariables& variables) {
+  if (command.join != ShellJoin::next || command.opens_function) return false;
+  const std::string_view first = variables.raw(command.words.front());
+  if (is_one(first, {"export", "readonly"})) return take_declaration(command, variables);
+  if (is_one(first, {"echo", "ulimit", "true"})) return true;
+  if (first == ":") {
+    for (const ShellWord& word : command.words) (void)variables.expand(word);
+    return true;
+  }
+  if (!std::ranges::all_of(command.words, [&](const ShellWord& word) { return is_assignment(variables.raw(word)); }))
+    return false;
+  for (const ShellWord& word : command.words) variables.assign(word, false);
+  return true;
+}
+
+bool is_ended(const ShellUnended& unended) {
+  for (const std::size_t at :
+       {unended.quote, unended.bracket, unended.array, unended.here_document, unended.parenthesis})
+    if (at != std::string_view::npos) return false;
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::string> path_beside(const ShellText& word) {
+  const std::string& text = word.characters;
+  if (!word.assumed.empty()) return std::nullopt;
+  if (!word.unresolved) {
+    const bool is_elsewhere = text.empty() || text.starts_with('/') || text.starts_with('~');
+    return is_elsewhere ? std::nullopt : std::optional(text);
+  }
+  const std::size_t slash = text.rfind(")/");
+  if (slash == std::string::npos || !text.starts_with("$(")) return std::nullopt;
+  const std::string folder = text.substr(0, slash), path = text.substr(slash + 2);
+  const bool is_own = folder.find("dirname") != std::string::npos && folder.find("..") == std::string::npos &&
+                      (folder.find("$0") != std::string::npos || folder.find("BASH_SOURCE") != std::string::npos);
+  if (!is_own || path.empty() || path.find_first_of("$`") != std::string::npos) return std::nullopt;
+  return path;
+}
+
+bool take_assignments(std::string_view text, std::int32_t line, std::size_t at, ShellVariables& variables,
+                      ShellBudget& budget) {
+  if (!require_utf8(text, "").ok() || !is_ended(find_unended(text))) return false;
+  constexpr std::size_t kStepsOfFile = 1024;
+  budget.spend_steps(kStepsOfFile + text.size() + variables.held_characters(), at);
+  if (budget.is_spent()) return false;
+  ShellBudget own;
+  ShellVariables inner(text, own);
+  inner.take_over(variables);
+  const std::vector<ShellCommand> commands = shell_commands(text);
+  const bool is_taken = std::ranges::all_of(
+      commands, [&](const ShellCommand& command) { return command.words.empty() || take(command, inner); });
+  budget.spend_characters(own.characters(), at);
+  budget.spend_steps(own.steps(), at);
+  if (!is_taken || budget.is_spent() || own.is_spent()) return false;
+  inner.move_to_line(line, variables);
+  variables.take_over(inner);
+  return true;
+}
+
+}  // namespace tidemark::formats

@@ -1,0 +1,5 @@
+import sys
+
+from tidemark_cli import main
+
+sys.exit(main())

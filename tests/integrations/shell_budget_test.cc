@@ -1,0 +1,102 @@
+// Work a script asks of its reader is counted: what asks for too much is refused in one line with its place, and real
+// scripts take a few thousandths of it. Nothing here looks at a clock.
+
+#include "integrations/formats/shell_budget.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "integrations/formats/import_arguments.h"
+#include "integrations/formats/shell_script.h"
+#include "tests/support/data.h"
+
+namespace tidemark {
+namespace {
+
+std::string refusal_of(const std::string& script) {
+  const auto read = formats::read_shell_script(script, "f.sh");
+  EXPECT_FALSE(read.ok());
+  return read.ok() ? "" : read.error().message;
+}
+
+std::string repeated(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+const std::string kTooManyCharacters = "expands to more than 1048576 characters; is a variable made of itself?";
+const std::string kTooManySteps =
+    "expands to more than 4194304 steps of searching and arithmetic; is a variable made of itself?";
+const std::string kLaunch = "torchrun p.py --num-layers 1\n";
+
+TEST(ShellBudget, EndsAVariableThatDoublesItselfAtItsLine) {
+  EXPECT_EQ(refusal_of("A=0123456789abcdef\n" + repeated("A=\"$A$A\"\n", 40) + kLaunch),
+            "f.sh:16: " + kTooManyCharacters);
+}
+
+TEST(ShellBudget, EndsAnArrayThatDoublesItself) {
+  EXPECT_EQ(refusal_of("A=(x x x x)\n" + repeated("A+=(\"${A[@]}\")\n", 40) + kLaunch),
+            "f.sh:14: " + kTooManyCharacters);
+  EXPECT_EQ(refusal_of("A=(x x x x)\n" + repeated("A=(${A[@]} ${A[*]})\n", 40) + kLaunch),
+            "f.sh:13: " + kTooManyCharacters);
+}
+
+TEST(ShellBudget, EndsDefaultsMadeOfDefaults) {
+  EXPECT_EQ(refusal_of("A=${B:=xxxxxxxx}\n" + repeated("A=${C:-$A$A$A$A}\n", 20) + kLaunch),
+            "f.sh:10: " + kTooManyCharacters);
+}
+
+/// Sums of a long sum: few characters come of it, and every name is added up anew.
+TEST(ShellBudget, CountsTheSumsThatNamesStandFor) {
+  const std::string sums = "A=1\n" + repeated("A=\"$A+$A\"\n", 16) + "B=$((" + repeated("A+", 400) + "1))\n";
+  EXPECT_EQ(refusal_of(sums + kLaunch), "f.sh:18: " + kTooManySteps);
+}
+
+/// Every command asks all blocks around it whether they are followed.
+TEST(ShellBudget, CountsTheBlocksACommandStandsIn) {
+  EXPECT_EQ(refusal_of(repeated("if true; then\n", 4000) + repeated("A=1\n", 4000) + kLaunch),
+            "f.sh:1670: " + kTooManySteps);
+}
+
+/// Where each unit begins its end is looked for, again at every level of nesting.
+TEST(ShellBudget, CountsTheSearchForEnds) {
+  std::string nested;
+  for (int i = 0; i < 30; ++i) nested += "${A:-";
+  nested += repeated("x", 100'000) + repeated("}", 30);
+  const std::string message = refusal_of("B=" + nested + "\n" + kLaunch);
+  EXPECT_TRUE(message == "f.sh:1: " + kTooManySteps || message == "f.sh:1: " + kTooManyCharacters) << message;
+}
+
+TEST(ShellBudget, EndsShortWordsWithoutNumber) {
+  EXPECT_EQ(refusal_of("torchrun a.py --num-layers" + repeated(" a", 100'000) + "\n"), "f.sh:1: " + kTooManyCharacters);
+}
+
+/// These took time that grows with the square of the text, or a frame of the stack for every bracket.
+TEST(ShellLexer, TakesAsLongAsTheTextIs) {
+  EXPECT_FALSE(refusal_of(repeated("A=(", 300'000)).empty());
+  EXPECT_FALSE(refusal_of("A=(" + repeated("x ", 200'000) + repeated("(", 400'000) + ")\n").empty());
+  EXPECT_FALSE(refusal_of("[ " + repeated("! ", 30'000) + "x ]\n").empty());
+  EXPECT_FALSE(refusal_of(repeated("if ", 100'000)).empty());
+}
+
+TEST(ShellBudget, IsHardlyTouchedByRealScripts) {
+  int scripts = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(tidemark::testing::source_path("tests/data/arguments"))) {
+    if (entry.path().extension() != ".sh") continue;
+    ++scripts;
+    const auto read = formats::read_shell_script(tidemark::testing::text_of(entry.path()), "f.sh");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_GT(read.value().steps, 0U);
+    EXPECT_LT(read.value().steps, formats::kMostShellSteps / 200);
+    EXPECT_LT(read.value().characters, formats::kMostShellCharacters / 50);
+  }
+  EXPECT_GE(scripts, 1);
+}
+
+}  // namespace
+}  // namespace tidemark
