@@ -20,6 +20,7 @@ class BenchDevice:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it is first used
         torch.cuda.memory.change_current_allocator(allocator.cuda())
         torch.use_deterministic_algorithms(True)  # losses are compared
+        torch.utils.deterministic.fill_uninitialized_memory = False  # is work that no training has
         torch.set_default_device(kind)
 
     @property

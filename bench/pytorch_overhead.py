@@ -13,8 +13,9 @@ round, in processor time, since the machine may be shared.
   again is next to nothing; what that costs, measured when it was captured, is taken off.
 
 The least over the rounds is shown as well, which other load disturbs least. With --compiled every layer is compiled by
-torch.compile, without a session too; the step is recorded, so that regions are planned as they run. With --cuda the larger
-size is a GPU's and time is the clock, until the GPU is done. --tiny: a dry run of the small size.
+torch.compile, without a session too; the step is recorded, so that regions are planned as they run, where PyTorch has them
+run compiled then. With --cuda the larger size is a GPU's and time is the clock, until the GPU is done. --tiny: a dry run of
+the small size.
 
 A kernel is one of forward: backward and the optimizer are not watched.
 """
@@ -35,7 +36,7 @@ sys.path.insert(0, str(ROOT / "integrations" / "pytorch" / "examples" / "mla_moe
 import model as example  # noqa: E402
 import tidemark  # noqa: E402
 from bench_device import BenchDevice  # noqa: E402
-from tidemark import kernels, library  # noqa: E402
+from tidemark import kernels, library, torch_internals  # noqa: E402
 from tidemark.engine import make_steps  # noqa: E402
 from tidemark.planning import plan_of, solve  # noqa: E402
 
@@ -166,6 +167,9 @@ def main():
     arguments = parser.parse_args()
     device = BenchDevice("cuda" if arguments.cuda else "cpu")
     print(device)
+    if arguments.compiled and not torch_internals.runs_compiled_under_modes:
+        print(f"PyTorch {torch.__version__} runs nothing compiled while a step is recorded: there is nothing to measure")
+        return 0
     sizes = SMALL_SIZE if arguments.tiny else SIZES_OF_GPU if device.is_gpu else SIZES
     for name, (config, size) in sizes.items():
         print(f"\n{name}", end="")

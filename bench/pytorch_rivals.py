@@ -14,6 +14,9 @@ finds its memory and caches, and some that do. On a CPU time is processor time o
 may be shared, on a GPU what passes until it is done; what is compared is the median over the rounds of the ratio to the way
 beside it.
 
+`--bf16` has forward and loss within torch.autocast, as most train on a GPU: kernels are some times faster there than in
+fp32, and copies to host memory are not.
+
 On a GPU the batch is as large as takes `--share` of its memory with everything kept. `--tiny` shows on a CPU, in seconds, that
 the table can be made: its times say nothing. Rows that `--seconds` leaves no time for are named as cut.
 
@@ -21,7 +24,7 @@ Goal: Tidemark faster than the rival in every row whose peak is below everything
 otherwise. Exit 1 where a peak is above the rival's, or bits are others (but for rivals whose kernels are others).
 
 Usage: pytorch_rivals.py [--models llama,gpt2,encoder,experts] [--rivals NAME,...] [--rounds N] [--steps N]
-                         [--device cpu|cuda] [--share S] [--memory SIZE] [--tiny] [--seconds N]
+                         [--device cpu|cuda] [--bf16] [--share S] [--memory SIZE] [--tiny] [--seconds N]
 """
 
 import argparse
@@ -54,6 +57,7 @@ class Size:
     width: int = 256
     layers: int = 6
     heads: int = 4
+    is_bf16: bool = False
 
 
 TINY = Size(vocabulary=128, rows=2, length=32, width=32, layers=2, heads=2)
@@ -61,16 +65,17 @@ OF_GPU = Size(vocabulary=32768, rows=1, length=1024, width=1536, layers=12, head
 
 
 class Language(nn.Module):
-    """Tokens to the loss of what comes next. `layers`: what a rival checkpoints."""
+    """Tokens to the loss of what comes next. `layers`: what a rival checkpoints. `is_bf16`: within autocast."""
 
-    def __init__(self, model, layers, loss_of):
+    def __init__(self, model, layers, loss_of, is_bf16):
         super().__init__()
         self.model = model
         self.layers = list(layers)  # hidden from the module, which has them
-        self._loss_of = loss_of
+        self._loss_of, self._is_bf16 = loss_of, is_bf16
 
     def forward(self, tokens):
-        return self._loss_of(self.model(tokens), tokens)
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self._is_bf16):
+            return self._loss_of(self.model(tokens), tokens)
 
 
 def next_token_loss(out, tokens):
@@ -92,7 +97,7 @@ def llama(size):
         use_cache=False,
     )
     model = LlamaForCausalLM(config)
-    return Language(model, model.model.layers, next_token_loss)
+    return Language(model, model.model.layers, next_token_loss, size.is_bf16)
 
 
 def gpt2(size):
@@ -107,21 +112,21 @@ def gpt2(size):
         use_cache=False,
     )
     model = GPT2LMHeadModel(config)
-    return Language(model, model.transformer.h, next_token_loss)
+    return Language(model, model.transformer.h, next_token_loss, size.is_bf16)
 
 
 def encoder(size):
     layer = nn.TransformerEncoderLayer(size.width, size.heads, 4 * size.width, batch_first=True, norm_first=True)
     stack = nn.TransformerEncoder(layer, size.layers, enable_nested_tensor=False)
     model = nn.Sequential(nn.Embedding(size.vocabulary, size.width), stack, nn.Linear(size.width, size.vocabulary))
-    return Language(model, stack.layers, next_token_loss)
+    return Language(model, stack.layers, next_token_loss, size.is_bf16)
 
 
 def experts(size):
     import model as example
 
     model = example.Decoder(_experts_config(example, size))
-    return Language(model, [*model.layers, model.second_layer], example.loss_of)
+    return Language(model, [*model.layers, model.second_layer], example.loss_of, size.is_bf16)
 
 
 def _experts_config(example, size):
@@ -342,6 +347,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--steps", type=int, default=2, help="of a way in a round, beside the one that does not count")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--bf16", action="store_true", help="forward and loss within torch.autocast")
     parser.add_argument("--share", type=float, default=0.6, help="of the memory that a batch takes with everything kept")
     parser.add_argument("--memory", type=parse_bytes, help="what the share is of, as 1GiB; default: what the GPU has free")
     parser.add_argument("--tiny", action="store_true", help="a dry run")
@@ -351,6 +357,7 @@ def main():
     device = BenchDevice(arguments.device)
     memory_bytes = arguments.memory or device.memory_bytes()
     size = TINY if arguments.tiny else OF_GPU if device.is_gpu else Size()
+    size = dataclasses.replace(size, is_bf16=arguments.bf16)
     held = []
     for i, name in enumerate(arguments.models.split(",")):
         make = Maker(name, size, device)
@@ -359,7 +366,9 @@ def main():
         if i == 0:
             print(f"{device}\n\n{HEAD}", flush=True)
         if memory_bytes is not None:
-            print(f"| {name} | {make.size.rows} x {make.size.length} tokens, to fill {arguments.share:.0%} |", flush=True)
+            precision = "bf16" if arguments.bf16 else "fp32"
+            tokens = f"{make.size.rows} x {make.size.length} tokens"
+            print(f"| {name} | {precision}, {tokens}, to fill {arguments.share:.0%} |", flush=True)
         rivals = arguments.rivals.split(",")
         held.append(bench(name, make, rivals, arguments.rounds, arguments.steps, lambda: time.monotonic() - begin > arguments.seconds))
     print(f"\n{device}")

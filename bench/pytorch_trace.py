@@ -5,7 +5,7 @@ everything kept by swaps, and steps in a session; the third step is profiled by 
 The link is as the GPU has it; on a CPU, where a copy is no work of a device, one is made up and no overlap is there to be seen: that
 the trace can be made is all that shows.
 
-Usage: pytorch_trace.py --out FILE [--device cpu|cuda] [--keep S] [--rows N] [--tiny]
+Usage: pytorch_trace.py --out FILE [--device cpu|cuda] [--keep S] [--rows N] [--bf16] [--tiny]
 Exit 1 on a GPU where the trace has no copies.
 """
 
@@ -57,10 +57,12 @@ def main():
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--keep", type=float, default=0.7)
     parser.add_argument("--rows", type=int, help="of the batch; default: 8 on a GPU")
+    parser.add_argument("--bf16", action="store_true", help="forward and loss within torch.autocast")
     parser.add_argument("--tiny", action="store_true", help="a dry run")
     arguments = parser.parse_args()
     device = BenchDevice(arguments.device)
     size = TINY if arguments.tiny else dataclasses.replace(OF_GPU, rows=8) if device.is_gpu else Size()
+    size = dataclasses.replace(size, is_bf16=arguments.bf16)
     if arguments.rows:
         size = dataclasses.replace(size, rows=arguments.rows)
     way = Way(llama, size, device)

@@ -53,15 +53,21 @@ function(tidemark_library name)
     VISIBILITY_INLINES_HIDDEN ON)
 endfunction()
 
-# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label ...] [ALONE a_test.cc ...]): one GoogleTest program, one ctest entry a test.
+# tidemark_test(name SOURCES a_test.cc ... LINKS lib ... [LABELS label ...] [ALONE a_test.cc ...] [WHOLE Suite.Test ...]): one GoogleTest program, one ctest entry a test.
 # Labels: `sanitize` has threads and runs under ThreadSanitizer too; `slow` plans whole reference jobs and is not built with
 # sanitizers; `whole` holds what sanitized builds run a part of, or skip, and the plain build of the gate runs all of; `input` is
 # about bad input. What has no label runs in the development build and under AddressSanitizer.
+# WHOLE: long tests of code that shorter ones of the same program run as well. Sanitized builds leave them out, and of this program
+# the plain build of the gate runs them alone.
 add_custom_target(sanitize_tests)
 add_custom_target(plain_tests)
 function(tidemark_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS;ALONE" ${ARGN})
-  if("slow" IN_LIST ARG_LABELS AND (TIDEMARK_SANITIZE_ADDRESS OR TIDEMARK_SANITIZE_THREAD))
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS;ALONE;WHOLE" ${ARGN})
+  set(sanitized OFF)
+  if(TIDEMARK_SANITIZE_ADDRESS OR TIDEMARK_SANITIZE_THREAD)
+    set(sanitized ON)
+  endif()
+  if("slow" IN_LIST ARG_LABELS AND sanitized)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
@@ -70,11 +76,21 @@ function(tidemark_test name)
   if("sanitize" IN_LIST ARG_LABELS)
     add_dependencies(sanitize_tests ${name})
   endif()
-  if("slow" IN_LIST ARG_LABELS OR "whole" IN_LIST ARG_LABELS)
+  if("slow" IN_LIST ARG_LABELS OR "whole" IN_LIST ARG_LABELS OR ARG_WHOLE)
     add_dependencies(plain_tests ${name})
   endif()
   string(REPLACE ";" "-" label "${ARG_LABELS}")  # a list does not survive gtest_discover_tests; ctest selects by part of a name
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${label}")
+  string(REPLACE ";" ":" whole "${ARG_WHOLE}")
+  set(others "")
+  if(whole)
+    set(others TEST_FILTER "-${whole}")
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 ${others} PROPERTIES LABELS "${label}")
+  if(whole AND NOT sanitized)
+    list(APPEND ARG_LABELS whole)
+    string(REPLACE ";" "-" label "${ARG_LABELS}")
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_FILTER "${whole}" TEST_LIST ${name}_WHOLE PROPERTIES LABELS "${label}")
+  endif()
 endfunction()
 
 # tidemark_table(out_sources TEMPLATE file.in PREFIX k NAMES a_b ... ): each name is one file <name>.cc that defines

@@ -59,7 +59,7 @@ torchrun elsewhere.py --num-layers 99
 EOF
 
 for NOT_FOLLOWED in 1 2 3; do
-    GPT_ARGS="--num-layers 77"
+    OTHER_ARGS="--num-layers 77"
 done
 
 torchrun $DISTRIBUTED_ARGS pretrain_gpt.py \

@@ -1,0 +1,83 @@
+# Installs the build in BUILD below SCRATCH, moves what came of it elsewhere, as a package manager would, and works with it from there:
+# every part a user needs is in place, and the program finds its own models and devices. Then a build without tests is configured: it
+# installs the same.
+function(run result)
+  execute_process(COMMAND ${ARGN} WORKING_DIRECTORY ${SCRATCH} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGN}: ${status}\n${output}${errors}")
+  endif()
+  set(${result} "${output}" PARENT_SCOPE)
+endfunction()
+
+file(REMOVE_RECURSE ${SCRATCH})
+file(MAKE_DIRECTORY ${SCRATCH})
+run(output ${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/installed)
+set(prefix ${SCRATCH}/moved)
+file(RENAME ${SCRATCH}/installed ${prefix})
+
+# ---- what is there ------------------------------------------------------------------------------------------------------------------
+file(GLOB_RECURSE found LIST_DIRECTORIES false RELATIVE ${prefix} ${prefix}/*)
+foreach(part bin/tidemark include/tidemark/tidemark[.]h "lib.*/libtidemark[.]so" "lib.*/cmake/tidemark/tidemarkConfig[.]cmake"
+    "lib.*/pkgconfig/tidemark[.]pc" share/bash-completion/completions/tidemark share/zsh/site-functions/_tidemark
+    share/doc/tidemark/README[.]md share/doc/tidemark/LICENSE share/doc/tidemark/docs/cli[.]md)
+  set(matches ${found})
+  list(FILTER matches INCLUDE REGEX "^${part}$")
+  if(NOT matches)
+    message(FATAL_ERROR "not installed: ${part}, only ${found}")
+  endif()
+endforeach()
+foreach(kind models devices)
+  file(GLOB shipped RELATIVE ${SOURCE}/${kind} ${SOURCE}/${kind}/*)
+  file(GLOB installed RELATIVE ${prefix}/share/tidemark/${kind} ${prefix}/share/tidemark/${kind}/*)
+  if(NOT shipped OR NOT installed STREQUAL shipped)
+    message(FATAL_ERROR "${kind}: ${installed} installed of ${shipped}")
+  endif()
+endforeach()
+
+# ---- the program, where it lies now -------------------------------------------------------------------------------------------------
+set(program ${prefix}/bin/tidemark)
+foreach(kind models devices)
+  run(listed ${program} list ${kind})
+  string(FIND "${listed}" "${SOURCE}/${kind}/" elsewhere)
+  string(FIND "${listed}" "${prefix}/share/tidemark/${kind}/" own)
+  if(own EQUAL -1 OR NOT elsewhere EQUAL -1)
+    message(FATAL_ERROR "the program does not list its own ${kind}:\n${listed}")
+  endif()
+endforeach()
+run(output ${program} doctor)
+file(WRITE ${SCRATCH}/job/job.yaml "")
+file(COPY_FILE ${SOURCE}/models/small-mla-moe.yaml ${SCRATCH}/job/job.yaml)
+run(output ${program} estimate job/job.yaml --ranks 0 --device h100-80g)
+foreach(shell bash zsh)
+  run(script ${program} completion ${shell})
+  file(GLOB file ${prefix}/share/bash-completion/completions/tidemark)
+  if(shell STREQUAL zsh)
+    set(file ${prefix}/share/zsh/site-functions/_tidemark)
+  endif()
+  file(READ ${file} installed_script)
+  if(NOT script STREQUAL installed_script)
+    message(FATAL_ERROR "${file} is not what the program prints")
+  endif()
+endforeach()
+
+# ---- without tests ------------------------------------------------------------------------------------------------------------------
+# The rules that CMake wrote for installing, with the folder of the build taken out.
+function(rules_of folder result)
+  file(GLOB_RECURSE scripts ${folder}/cmake_install.cmake)
+  list(FILTER scripts EXCLUDE REGEX "^${folder}/.*/install_whole/")  # of this test, where it lies inside
+  set(rules "")
+  foreach(script IN LISTS scripts)
+    file(STRINGS ${script} lines REGEX "file\\(INSTALL DESTINATION")
+    string(REPLACE "${folder}/" "BUILD/" lines "${lines}")
+    list(APPEND rules ${lines})
+  endforeach()
+  list(SORT rules)
+  set(${result} "${rules}" PARENT_SCOPE)
+endfunction()
+run(output ${CMAKE_COMMAND} -S ${SOURCE} -B ${SCRATCH}/without_tests -D CMAKE_BUILD_TYPE=${TYPE} -D TIDEMARK_TESTS=OFF
+  -D TIDEMARK_BENCH=OFF)
+rules_of(${SCRATCH}/without_tests plain)
+rules_of(${BUILD} mine)
+if(NOT plain OR NOT plain STREQUAL mine)
+  message(FATAL_ERROR "a build without tests installs\n${plain}\nthis one\n${mine}")
+endif()
