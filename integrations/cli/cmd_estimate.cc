@@ -10,6 +10,7 @@
 #include "integrations/formats/accuracy_report.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/outcome_json.h"
+#include "integrations/formats/predicted_times_file.h"
 #include "integrations/formats/rank_memory_report.h"
 #include "integrations/formats/rate_candidates.h"
 #include "integrations/formats/summary_text.h"
@@ -47,6 +48,10 @@ class EstimateCommand final : public Command {
                    "with --time-truth: constants to try, for scripts/fit_device; prints seconds only")
         ->type_name("FILE")
         ->needs("--time-truth");
+    app.add_option("--predicted", predicted_, "with --time-truth: seconds predicted elsewhere, to be scored alike")
+        ->type_name("FILE")
+        ->needs("--time-truth")
+        ->excludes(app.get_option("--rates"));
     app_ = &app;
   }
 
@@ -87,14 +92,30 @@ class EstimateCommand final : public Command {
     const Result<std::vector<step_time::TimeRow>> rows = formats::read_time_truth(text.value(), time_truth_.string());
     if (!rows) return rows.error();
     if (!rates_.empty()) return tried_rates(rows.value());
-    const Result<PredictedTimes> times = predict_times(rows.value(), share_directories());
+    const Result<PredictedTimes> times =
+        predicted_.empty() ? predict_times(rows.value(), share_directories()) : given_times(rows.value());
     if (!times) return times.error();
     const formats::TimeReport report{.what = formats::utf8_text(time_truth_.native()),
                                      .rows = rows.value(),
                                      .predictions = times.value().predictions,
                                      .factors = times.value().factors,
-                                     .notes = {}};
+                                     .notes = time_notes()};
     return is_json() ? formats::time_json(report) : formats::time_text(report);
+  }
+
+  Result<PredictedTimes> given_times(const std::vector<step_time::TimeRow>& rows) const {
+    const Result<std::string> text = formats::read_file(predicted_, formats::kMostMeasurementBytes);
+    if (!text) return text.error();
+    const Result<formats::PredictedTimesById> times = formats::read_predicted_times(text.value(), predicted_.string());
+    if (!times) return times.error();
+    Result<std::vector<formats::TimePrediction>> predictions = take_times(rows, times.value());
+    if (!predictions) return bad_input(predicted_.string() + ": " + predictions.error().message);
+    return PredictedTimes{.predictions = std::move(predictions).value(), .factors = {}};
+  }
+
+  [[nodiscard]] std::vector<std::string> time_notes() const {
+    if (predicted_.empty()) return {};
+    return {formats::utf8_text(predicted_.native()) + " holds the predicted seconds: they are not this program's own"};
   }
 
   Result<std::string> tried_rates(const std::vector<step_time::TimeRow>& rows) const {
@@ -160,6 +181,7 @@ class EstimateCommand final : public Command {
   std::filesystem::path truth_;
   std::filesystem::path time_truth_;
   std::filesystem::path rates_;
+  std::filesystem::path predicted_;
   bool rival_ = false;
   bool per_model_ = false;
   int top_ = 8;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "integrations/cli/time_devices.h"
@@ -67,6 +68,24 @@ Result<PredictedTimes> predict_times(std::span<const TimeRow> rows, const std::v
   }
   for (const auto& [name, factor] : factors) times.factors.push_back({.name = name, .factor = factor});
   return times;
+}
+
+Result<std::vector<formats::TimePrediction>> take_times(std::span<const TimeRow> rows,
+                                                        const formats::PredictedTimesById& times) {
+  std::vector<formats::TimePrediction> predictions;
+  std::set<std::string_view> ids;
+  for (const TimeRow& row : rows) {
+    ids.insert(row.id);
+    formats::TimePrediction prediction{.is_scored = row.is_scored};
+    if (const auto found = times.find(row.id); found != times.end())
+      prediction.predicted_s = found->second;
+    else
+      prediction.refused = row.refused.empty() ? "no seconds were given for it" : row.refused;
+    predictions.push_back(std::move(prediction));
+  }
+  for (const auto& [id, seconds] : times)
+    if (!ids.contains(id)) return bad_input(fmt::format("no measured row has the id {}", formats::shown(id)));
+  return predictions;
 }
 
 Result<TriedRates> try_rates(std::span<const TimeRow> rows, const formats::RateCandidates& candidates,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/result.h"
+#include "integrations/formats/predicted_times_file.h"
 #include "integrations/formats/rate_candidates.h"
 #include "integrations/formats/time_report.h"
 #include "planner/step_time/time_row.h"
@@ -23,6 +24,11 @@ struct PredictedTimes {
 /// device is not shipped is refused.
 [[nodiscard]] Result<PredictedTimes> predict_times(std::span<const step_time::TimeRow> rows,
                                                    const std::vector<std::filesystem::path>& shares);
+
+/// With seconds that were predicted elsewhere, whether or not this program would refuse the row; a row that they do not
+/// name is refused. Errors (bad_input): a name that no row has.
+[[nodiscard]] Result<std::vector<formats::TimePrediction>> take_times(std::span<const step_time::TimeRow> rows,
+                                                                      const formats::PredictedTimesById& times);
 
 struct TriedRates {
   std::vector<std::string> constants;  ///< by row: the device whose constants it has; empty: refused

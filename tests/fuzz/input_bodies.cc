@@ -550,6 +550,7 @@ const std::vector<FuzzTarget>& fuzz_targets() {
         run_target(),
     };
     for (FuzzTarget& target : measured_targets()) all.push_back(std::move(target));
+    for (FuzzTarget& target : time_targets()) all.push_back(std::move(target));
     for (FuzzTarget& target : held_targets()) all.push_back(std::move(target));
     for (FuzzTarget& target : gate_targets()) all.push_back(std::move(target));
     for (FuzzTarget& target : all) {

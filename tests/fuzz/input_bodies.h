@@ -33,6 +33,9 @@ struct FuzzTarget {
 /// Those of measured runs (measured_body.cc).
 [[nodiscard]] std::vector<FuzzTarget> measured_targets();
 
+/// Those of step times (time_body.cc).
+[[nodiscard]] std::vector<FuzzTarget> time_targets();
+
 /// Those of what a run held, by the stacks and operators that asked for it (held_body.cc).
 [[nodiscard]] std::vector<FuzzTarget> held_targets();
 

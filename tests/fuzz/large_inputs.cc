@@ -182,6 +182,9 @@ std::map<std::string_view, Inputs> special() {
       {"measured_memory", of_table("rank,allocated_mib\n", "#,1\n")},
       {"measured_runs", of_json()},
       {"time_truth", of_json()},
+      {"time_device", of_yaml()},
+      {"rate_candidates", of_yaml()},
+      {"predicted_times", of_yaml()},
       {"calibration", of_json()},
       {"budget", of_yaml()},
       {"baseline", of_json()},
@@ -214,6 +217,12 @@ Inputs more(std::string_view reader) {
     return {{"{\"rows\": [", "{\"id\":\"#\"},", "{}]}"},
             {"{\"rows\": [{\"id\": \"a\", \"recompute\": {\"modules\": [", "\"a\",", "\"b\"]}}]}"},
             {"{\"rows\": [{\"id\": \"a\", \"recompute\": {\"modules\": \"", "a#,", "\"}}]}"}};
+  if (reader == "predicted_times")
+    return {{"{\"rows\": [", "{\"id\": \"#\", \"predicted_s\": 1},", "{\"id\": \"\", \"predicted_s\": 1}]}"},
+            {"{\"rows\": [", "{\"id\": \"a\", \"predicted_s\": #},", "{}]}"}};
+  if (reader == "rate_candidates") return {{"{\"candidates\": [", "{\"matmul\": 1},", "{}]}"}};
+  if (reader == "time_device")
+    return {{"sheet: {tiles: [", "[1, 1, #],", "[]]}\n"}, {"sources: {", "a#: 2, ", "a: 1}\n"}};
   if (reader == "budget") {
     const std::string jobs = "schema: tidemark-budget/1\njobs:\n";
     return {

@@ -18,9 +18,12 @@
 #include "integrations/formats/import_snapshot.h"
 #include "integrations/formats/import_trace.h"
 #include "integrations/formats/import_yaml.h"
+#include "integrations/formats/predicted_times_file.h"
 #include "integrations/formats/program_file.h"
+#include "integrations/formats/rate_candidates.h"
 #include "integrations/formats/search_log.h"
 #include "integrations/formats/session_log.h"
+#include "integrations/formats/time_device_file.h"
 #include "integrations/formats/time_truth_file.h"
 #include "integrations/formats/truth_file.h"
 
@@ -294,6 +297,38 @@ Verdict run_time_truth(std::string_view bytes, Reached& reached) {
   });
 }
 
+bool are_rates(const cost::FittedRates& rates) {
+  return std::min({rates.matmul, rates.tile_start, rates.memory, rates.launch_s, rates.intra_link, rates.inter_link,
+                   rates.hop_s, rates.attention, rates.grouped_matmul, rates.fp8}) > 0;
+}
+
+Verdict run_time_device(std::string_view bytes, Reached& reached) {
+  return judge_read(formats::read_time_device(bytes, kFile), reached, [&](const auto& file) -> Verdict {
+    const cost::DeviceSheet& sheet = file.device.sheet;
+    if (!(sheet.peak(cost::Precision::bf16) > 0) || sheet.tiles.empty() || sheet.cores < 1)
+      return "a device that multiplies nothing was read";
+    if (!are_rates(file.device.rates)) return "a constant is not above 0";
+    if (file.fitted.size() > formats::kMostFittedConstants) return "more constants are fitted than may be";
+    ++reached[shares_constants(file) ? "another's constants" : "own constants"];
+    return std::nullopt;
+  });
+}
+
+Verdict run_rate_candidates(std::string_view bytes, Reached& reached) {
+  return judge_read(formats::read_rate_candidates(bytes, kFile), reached, [](const auto& candidates) -> Verdict {
+    if (candidates.rates.empty() || candidates.rates.size() > formats::kMostCandidates)
+      return "not 1 to 256 candidates";
+    return std::ranges::all_of(candidates.rates, are_rates) ? Verdict() : "a constant is not above 0";
+  });
+}
+
+Verdict run_predicted_times(std::string_view bytes, Reached& reached) {
+  return judge_read(formats::read_predicted_times(bytes, kFile), reached, [](const auto& times) -> Verdict {
+    const bool are_seconds = std::ranges::all_of(times, [](const auto& row) { return row.second > 0; });
+    return are_seconds ? Verdict() : "seconds are not above 0";
+  });
+}
+
 Verdict run_calibration(std::string_view bytes, Reached& reached) {
   return judge_read(formats::read_calibration(bytes, kFile), reached,
                     [](const estimate::Calibration& calibration) -> Verdict {
@@ -422,6 +457,9 @@ const std::vector<ReaderBody>& reader_bodies() {
       {.name = "measured_memory", .run = run_measured_memory},
       {.name = "measured_runs", .run = run_measured_runs},
       {.name = "time_truth", .run = run_time_truth},
+      {.name = "time_device", .run = run_time_device},
+      {.name = "rate_candidates", .run = run_rate_candidates},
+      {.name = "predicted_times", .run = run_predicted_times},
       {.name = "calibration", .run = run_calibration},
       {.name = "search_log", .run = run_search_log},
       {.name = "session_log", .run = run_session_log},

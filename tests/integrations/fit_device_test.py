@@ -168,7 +168,7 @@ sources:
 # Answers as the program does: rows of another set and refused ones are among them.
 STAND_IN = """#!{python} -B
 import json, sys
-rows = json.load(open(sys.argv[sys.argv.index("--time-truth") + 1]))
+rows = json.load(open(sys.argv[sys.argv.index("--time-truth") + 1]))["rows"]
 assert sys.argv[1] == "estimate" and sys.argv[sys.argv.index("--format") + 1] == "json"
 rates = json.load(open(sys.argv[sys.argv.index("--rates") + 1]))
 def value(text): return float(text[:-2]) * 1e-6 if text.endswith("us") else float(text)
@@ -196,7 +196,7 @@ class WholeScript(unittest.TestCase):
         table.insert(3, {**table[0], "id": "other", "constants": "h100", "measured_s": 1e6})
         table.insert(7, {**table[0], "id": "refused", "measured_s": 1e6})
         table.insert(9, {**table[0], "id": "unscored", "scored": False, "measured_s": 1e6})
-        (self.folder / "rows.json").write_text(json.dumps(table), encoding="utf-8")
+        (self.folder / "rows.json").write_text(json.dumps({"rows": table}), encoding="utf-8")
 
     def run_script(self, *more, name="tiny"):
         command = [SCRIPT, name, self.folder / "rows.json", "--program", self.program, "--devices", self.folder, *more]
