@@ -60,17 +60,19 @@ TEST_F(Times, ARowThatIsNotGivenIsRefused) {
     EXPECT_TRUE(rows.at(i).at("predicted_s").is_null());
     const json& reason = own.at("rows").at(i).at("refused");
     const bool was_own = own.at("rows").at(i).at("predicted_s").is_null() && reason != "software not known";
-    if (!was_own) EXPECT_EQ(rows.at(i).at("refused"), "no seconds were given for it");
+    if (!was_own) {
+      EXPECT_EQ(rows.at(i).at("refused"), "no seconds were given for it");
+    }
   }
 }
 
 TEST_F(Times, AMistakeInSecondsGivenIsOneLine) {
   EXPECT_EQ(refused(R"({"rows": [{"id": "nothing", "predicted_s": 1}]})").err,
-            "tidemark: p.json: no measured row has the id 'nothing'\n");
+            "p.json: no measured row has the id 'nothing'\n");
   EXPECT_EQ(refused("rows:\n- {id: a, predicted_s: 0}\n").err,
-            "tidemark: p.json:2: predicted_s is 0; it is 1e-09 to 1000000000 seconds of a step\n");
+            "p.json:2: predicted_s is 0; it is 1e-09 to 1000000000 seconds of a step\n");
   EXPECT_EQ(refused("rows:\n- {id: a, predicted_s: 1}\n- {id: a, predicted_s: 2}\n").err,
-            "tidemark: p.json:3: the row 'a' is there twice; keep one of the two\n");
+            "p.json:3: the row 'a' is there twice; keep one of the two\n");
   EXPECT_NE(refused("rows:\n- {id: a}\n").err.find("predicted_s"), std::string::npos);
   EXPECT_EQ(place.run({"estimate", "--predicted", "p.json"}).status, 2);
 }
