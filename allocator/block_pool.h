@@ -88,6 +88,9 @@ class BlockPool {
   [[nodiscard]] static bool is_over(const RangeInfo& range, const MetadataVector<Epoch>& known) {
     return range.stamp == 0 || (range.domain < known.size() && known[range.domain] >= range.stamp);
   }
+  /// Ranges that OffsetAllocator's mark_absent() or mark_present() makes at most. There is room for them before the
+  /// device is asked: what it has done is in the books, whatever the host's memory.
+  static constexpr std::size_t kRangesOfMark = 2;
   void change_reserved(Bytes by, TraceAction action, Address address, StreamSlot stream = {});
 
   Shared shared_;

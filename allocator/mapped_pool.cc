@@ -120,9 +120,6 @@ void MappedPool::give(RangeId range, StreamSlot stream, Epoch stamp) {
   StitchedWindow* window = windows_.window_of(range);
   if (window == nullptr) {
     const RangeInfo gone = space_.info(range);
-    const auto parts = std::ranges::count_if(
-        parts_, [&](const Stretch& part) { return part.offset >= gone.offset && part.offset < gone.end(); });
-    if (parts > 0) space_.reserve(2 * static_cast<std::size_t>(parts));  // for what forget_parts() notes
     BlockPool::give(range, stream, stamp);
     return forget_parts(gone);
   }
@@ -196,6 +193,7 @@ Bytes MappedPool::harvest(MetadataVector<Stretch>& missing, const Placement& pla
 }
 
 DeviceCode MappedPool::move_granules(Bytes to, Bytes from, Bytes bytes, StreamSlot stream) {
+  space_.reserve(2 * kRangesOfMark);
   if (!windows_.detach(from, bytes)) return DeviceCode::no_resource;
   const DeviceCode code = shared_.device.remap(address_of(to), address_of(from), bytes);
   if (code != DeviceCode::ok) return code;
@@ -226,6 +224,7 @@ DeviceCode MappedPool::move_granules(Bytes to, Bytes from, Bytes bytes, StreamSl
 DeviceCode MappedPool::map(MetadataVector<Stretch>& missing, StreamSlot stream) {
   for (; !missing.empty(); missing.pop_back()) {
     const Stretch hole = missing.back();
+    space_.reserve(kRangesOfMark);
     const DeviceCode code = shared_.device.map(address_of(hole.offset), hole.bytes);
     if (code != DeviceCode::ok) return code;
     const bool marked = space_.mark_present(hole.offset, hole.bytes, static_cast<FreeDomain>(stream));
@@ -243,6 +242,7 @@ Bytes MappedPool::trim(Bytes keep_bytes) {
   for (auto stretch = stretches.rbegin(); stretch != stretches.rend() && reserved_bytes_ > keep_bytes; ++stretch) {
     const Bytes bytes = std::min(stretch->bytes, round_up(reserved_bytes_ - keep_bytes, grain_));
     const Bytes offset = stretch->offset + stretch->bytes - bytes;
+    space_.reserve(kRangesOfMark);
     if (!windows_.detach(offset, bytes) || shared_.device.unmap(address_of(offset), bytes) != DeviceCode::ok) break;
     const bool marked = space_.mark_absent(offset, bytes);
     assert(marked);

@@ -60,6 +60,7 @@ void MappedPool::suspend() {
 
 /// What was freed meanwhile needs no memory any more.
 void MappedPool::forget(const MetadataVector<Stretch>& idle) {
+  space_.reserve(idle.size() * kRangesOfMark);
   for (const Stretch& stretch : idle) {
     const bool marked = space_.mark_absent(stretch.offset, stretch.bytes);
     assert(marked);

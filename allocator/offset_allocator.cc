@@ -50,6 +50,7 @@ const OffsetAllocator::Bins* OffsetAllocator::find_bins(FreeDomain domain) const
 
 /// Everything that can throw happens here, before anything changes.
 void OffsetAllocator::reserve_books(std::size_t nodes, FreeDomain domain) {
+  nodes += aside_count_;
   if (spare_count_ >= nodes && find_bins(domain) != nullptr) return;
   if (domain >= bins_.size()) bins_.resize(domain + 1);
   if (bins_[domain] == nullptr) bins_[domain] = std::make_unique<Bins>();

@@ -85,6 +85,14 @@ class OffsetAllocator {
   [[nodiscard]] std::optional<RangeInfo> allocate_at(Bytes offset, Bytes bytes);
   /// Host memory for so many more ranges, so that what makes no more cannot fail for want of it.
   void reserve(std::size_t ranges) { reserve_books(ranges, kDefaultDomain); }
+  /// The same, kept from all others until as many are put back: a call right behind put_back() that makes no more of
+  /// them cannot fail, however much later it is.
+  void set_aside(std::size_t ranges) {
+    reserve_books(ranges, kDefaultDomain);
+    aside_count_ += ranges;
+  }
+  /// REQUIRES: as many are set aside.
+  void put_back(std::size_t ranges) { aside_count_ -= ranges; }
   /// Makes the bins of a domain, so that free() to it cannot fail.
   void prepare(FreeDomain domain) { reserve_books(0, domain); }
   /// Frees a used range for a domain. Returns the free range it ended up in.
@@ -188,6 +196,7 @@ class OffsetAllocator {
   std::uint32_t last_ = kNone;
   std::uint32_t spare_ = kNone;
   std::size_t spare_count_ = 0;
+  std::size_t aside_count_ = 0;                                  ///< of the spare nodes and the room for new ones
   std::size_t free_count_ = 0;                                   ///< free ranges of all domains
   mutable std::array<std::uint32_t, 2> found_ = {kNone, kNone};  ///< by the last find() calls, perhaps gone since
   MetadataVector<Node> nodes_;

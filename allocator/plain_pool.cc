@@ -37,17 +37,19 @@ Bytes PlainPool::place_for(Bytes bytes) {
     if (range.state == RangeState::absent && range.bytes >= bytes + 2 * kPage) return range.offset + kPage;
   }
   const Bytes offset = space_.capacity() + kPage;
+  segment_of_page_.resize(static_cast<std::size_t>((offset + bytes + kPage) / kPage),
+                          0);  // may fail, so it comes first
   space_.grow(bytes + 2 * kPage, OffsetAllocator::Initial::absent);
-  segment_of_page_.resize(static_cast<std::size_t>(space_.capacity() / kPage), 0);
   return offset;
 }
 
 DeviceCode PlainPool::add_segment(Bytes bytes, StreamSlot stream, Segment& segment) {
   segment = {.offset = place_for(bytes), .bytes = bytes};
-  const DeviceCode code = shared_.device.allocate_plain(bytes, segment.address);
-  if (code != DeviceCode::ok) return code;
+  space_.reserve(kRangesOfMark);
   auto place = std::find_if(segments_.begin(), segments_.end(), [](const Segment& old) { return old.bytes == 0; });
   if (place == segments_.end()) place = segments_.insert(place, Segment{});
+  const DeviceCode code = shared_.device.allocate_plain(bytes, segment.address);
+  if (code != DeviceCode::ok) return code;
   *place = segment;
   const auto index = static_cast<std::uint32_t>(place - segments_.begin());
   for (Bytes at = segment.offset; at < segment.offset + bytes; at += kPage) {
@@ -90,6 +92,7 @@ Bytes PlainPool::trim(Bytes keep_bytes) {
   for (Segment& segment : segments_) {
     if (reserved_bytes_ <= keep_bytes) break;
     if (segment.bytes == 0 || !is_idle(segment)) continue;
+    space_.reserve(kRangesOfMark);
     if (shared_.device.free_plain(segment.address) != DeviceCode::ok) break;
     const bool marked = space_.mark_absent(segment.offset, segment.bytes);
     assert(marked);

@@ -421,7 +421,7 @@ TIDEMARK_API tidemark_status tidemark_plan_rank_figures(const tidemark_plan* pla
                                                         tidemark_error** error) TIDEMARK_NOEXCEPT;
 
 /* The JSON that `tidemark plan --format json` prints of the plan; the caller frees it. BAD_INPUT: the plan is not
- * sound, or of another version of Tidemark. */
+ * sound, of another version of Tidemark, or of a policy that is not known. */
 TIDEMARK_API tidemark_status tidemark_plan_answer(const tidemark_plan* plan, tidemark_buffer** answer,
                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
 
@@ -551,8 +551,8 @@ typedef struct tidemark_run_report {
  * it completes while none is above worst_load_f, which no routing exceeds: what does not fit whole runs in chunks, as
  * soon as the group agrees. INFEASIBLE: memory refused, or a section that does not fit and that the group runs whole,
  * before anything is overwritten; or the device failed on the way (the text says how). PEER_LOST: the expert group is
- * lost. BAD_INPUT: the plan is not sound, cannot run at this scale, or a load is none. The device must not be used by
- * others meanwhile. */
+ * lost. BAD_INPUT: the plan is not sound or of a policy that is not known, cannot run at this scale, or a load is none.
+ * The device must not be used by others meanwhile. */
 TIDEMARK_API tidemark_status tidemark_plan_run_rank(const tidemark_plan* plan, int32_t position,
                                                     tidemark_device* device, const tidemark_run_options* options,
                                                     tidemark_run_report* report,

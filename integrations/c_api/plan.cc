@@ -13,7 +13,6 @@
 #include "integrations/formats/outcome_json.h"
 #include "integrations/formats/plan_restore.h"
 #include "planner/budget_check.h"
-#include "policies/policies.h"
 #include "swap/executor.h"
 
 using namespace tidemark;         // NOLINT: the functions below have the C interface's names
@@ -248,9 +247,8 @@ tidemark_status tidemark_plan_answer(const tidemark_plan* plan, tidemark_buffer*
     if (answer == nullptr) return invalid("answer is NULL");
     const Result<plan::PlanOutcome> outcome = formats::restore_outcome(plan->file, {}, plan->name);
     if (!outcome) return outcome_of(outcome.error());
-    plan::PlanRequest request = formats::request_of(plan->file);
-    request.policy = policies::find_policy(plan->file.policy);
-    *answer = new tidemark_buffer{.bytes = formats::plan_json(request, outcome.value(), /*seconds=*/0)};
+    *answer = new tidemark_buffer{
+        .bytes = formats::plan_json(formats::request_of(plan->file), outcome.value(), /*seconds=*/0)};
     return {};
   });
 }

@@ -10,18 +10,8 @@ namespace {
 
 constexpr std::string_view kCommand = "::", kOlderCommand = "##[";
 
-/// Bytes of the character that begins at `at`, if it is of U+202A to U+202E or U+2066 to U+2069 (Unicode Standard Annex
-/// #9); 0: it is another.
-std::size_t turning_size(std::string_view text, std::size_t at) {
-  const auto code = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
-  if (code(at) != 0xe2) return 0;
-  const int last = code(at + 2);
-  if (code(at + 1) == 0x80) return last >= 0xaa && last <= 0xae ? 3 : 0;
-  return code(at + 1) == 0x81 && last >= 0xa6 && last <= 0xa9 ? 3 : 0;
-}
-
 bool turns_direction(std::string_view text) {
-  return without_turns(text) != text;
+  return formats::without_turns(text) != text;
 }
 
 /// A runner drops blanks before it looks.
@@ -64,16 +54,6 @@ std::optional<std::string_view> unfit_text(std::string_view text) {
   if (turns_direction(text)) return kTurns;
   if (formats::shows_nothing(text)) return kShowsNothing;
   return unfit_for_runners(formats::printable(text));
-}
-
-std::string without_turns(std::string_view text) {
-  std::string plain;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t size = turning_size(text, at);
-    plain += size > 0 ? '?' : text[at];
-    at += size > 0 ? size : 1;
-  }
-  return plain;
 }
 
 std::string without_commands(std::string_view log) {

@@ -16,9 +16,6 @@ namespace tidemark::ci {
 /// The same of words that are shown by formats::printable, and so may have controls and ends of lines.
 [[nodiscard]] std::optional<std::string_view> unfit_text(std::string_view text);
 
-/// The text with `?` for each character that turns the direction of what stands beside it: it reads as it is.
-[[nodiscard]] std::string without_turns(std::string_view text);
-
 /// Every line of a log as it is, but for one that a runner would take for a command: a backslash stands before it.
 [[nodiscard]] std::string without_commands(std::string_view log);
 

@@ -8,6 +8,7 @@
 #include "integrations/ci/content_hash.h"
 #include "integrations/ci/json_parts.h"
 #include "integrations/ci/safe_text.h"
+#include "integrations/formats/shown.h"
 
 namespace tidemark::ci {
 namespace {
@@ -136,7 +137,7 @@ std::string sarif_report(const Report& report) {
     parts.json().close_list();
     parts.json().line();
   });
-  return text + "\n";
+  return formats::without_turns(text) + "\n";
 }
 
 }  // namespace tidemark::ci

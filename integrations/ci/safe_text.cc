@@ -48,14 +48,24 @@ bool is_no_character(std::uint32_t code) {
   return (code & 0xfffe) == 0xfffe || (code >= 0xfdd0 && code <= 0xfdef);
 }
 
+/// Unicode's bidirectional embeddings, overrides and isolates: what stands beside them would read as something else.
+bool is_turn(std::uint32_t code) {
+  return (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+/// What is U+FFFD wherever text is shown.
+bool is_unfit(std::uint32_t code) {
+  return is_control(code) || is_no_character(code) || is_turn(code);
+}
+
 bool is_one_of(std::uint32_t code, std::string_view ascii) {
   return code < 0x80 && ascii.find(static_cast<char>(code)) != std::string_view::npos;
 }
 
-/// Ends of lines as blanks; other controls and what is no character as U+FFFD.
+/// Ends of lines as blanks.
 std::string_view on_one_line(const Character& c) {
   if (c.code == '\n' || c.code == '\r' || c.code == '\t' || c.code == 0x2028 || c.code == 0x2029) return " ";
-  return is_control(c.code) || is_no_character(c.code) ? kReplacement : c.bytes;
+  return is_unfit(c.code) ? kReplacement : c.bytes;
 }
 
 std::string_view xml_escape(const Character& c) {
@@ -77,7 +87,7 @@ std::string_view xml_escape(const Character& c) {
     case '\r':
       return " ";  // as a reference it is a mistake of HTML
     default:
-      return is_control(c.code) || is_no_character(c.code) ? kReplacement : c.bytes;
+      return is_unfit(c.code) ? kReplacement : c.bytes;
   }
 }
 

@@ -11,7 +11,6 @@
 #include "integrations/formats/named_decision.h"
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/shown_plan.h"
-#include "policies/policies.h"
 
 namespace tidemark::cli {
 namespace {
@@ -31,8 +30,7 @@ class ShowCommand final : public Command {
     if (!file) return file.error();
     const Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), ranks_, plan_.string());
     if (!outcome) return outcome.error();
-    plan::PlanRequest request = formats::request_of(file.value());
-    request.policy = policies::find_policy(file.value().policy);
+    const plan::PlanRequest request = formats::request_of(file.value());
     const formats::ShownPlan shown{
         .request = request, .outcome = outcome.value(), .decisions = decisions_of(file.value())};
     const formats::ShownParts parts{.decisions = decisions_, .picture = picture_};

@@ -16,7 +16,6 @@
 #include "integrations/run/rung_forecast.h"
 #include "integrations/run/sim_run.h"
 #include "integrations/run/worst_step.h"
-#include "policies/policies.h"
 
 namespace tidemark::cli {
 namespace {
@@ -93,8 +92,7 @@ class SimulateCommand final : public Command {
     Result<plan::PlanOutcome> outcome = formats::restore_outcome(file.value(), {}, job_.model.string());
     if (!outcome) return outcome.error();
     if (!loads_.empty()) return forecast(file.value(), std::move(outcome).value(), console);
-    plan::PlanRequest request = formats::request_of(file.value());
-    request.policy = policies::find_policy(file.value().policy);
+    const plan::PlanRequest request = formats::request_of(file.value());
     if (const Status status = plan::simulate_plan(request, outcome.value()); !status)
       return Error{.code = status.error().code,
                    .message = fmt::format("{}: {}", job_.model.string(), status.error().message)};

@@ -64,7 +64,7 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
 std::string one_line(std::string_view message) {
   std::string line;
   for (const char c : message) line += c == '\n' || c == '\r' ? ' ' : c;
-  return ci::without_turns(formats::printable(line));
+  return formats::printable(line);
 }
 
 std::string log_line(std::string_view message) {

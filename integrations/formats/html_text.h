@@ -4,12 +4,14 @@
 #include <string>
 #include <string_view>
 
+#include "integrations/formats/shown.h"
+
 namespace tidemark::formats {
 
-/// Safe between tags and inside a quoted attribute.
+/// Safe between tags and inside a quoted attribute; what turns the direction of text is `?`.
 [[nodiscard]] inline std::string html_text(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : without_turns(text)) {
     switch (c) {
       case '&':
         escaped += "&amp;";
@@ -33,10 +35,10 @@ namespace tidemark::formats {
   return escaped;
 }
 
-/// JSON that may stand inside a script element: no `<` can close it.
+/// JSON that may stand inside a script element: no `<` can close it, and what turns the direction of text is `?`.
 [[nodiscard]] inline std::string script_text(std::string_view json) {
   std::string escaped;
-  for (const char c : json) {
+  for (const char c : without_turns(json)) {
     if (c == '<') {
       escaped += "\\u003c";
     } else {

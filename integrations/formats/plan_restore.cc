@@ -7,9 +7,11 @@
 #include "core/fingerprint.h"
 #include "core/verify.h"
 #include "integrations/formats/rank_words.h"
+#include "integrations/formats/shown.h"
 #include "planner/any_load.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/step_graph.h"
+#include "policies/policies.h"
 
 namespace tidemark::formats {
 namespace {
@@ -61,11 +63,18 @@ std::string held_ranks_text(const PlanFile& file) {
   return ranks_text(ranks);
 }
 
+std::string known_policies_text() {
+  std::vector<std::string_view> names;
+  for (const plan::Policy& policy : policies::policies()) names.push_back(policy.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 plan::PlanRequest request_of(const PlanFile& file) {
   plan::PlanRequest request{.job = file.job,
                             .machine = file.machine,
+                            .policy = policies::find_policy(file.policy),
                             .budget_bytes = file.budget_bytes,
                             .host_budget_bytes = file.host_budget_bytes,
                             .load = file.load,
@@ -78,6 +87,9 @@ plan::PlanRequest request_of(const PlanFile& file) {
 
 Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
                                           std::string_view file_name) {
+  if (policies::find_policy(file.policy) == nullptr)
+    return bad_input(fmt::format("{}: policy {} is not known; it is one of {}", file_name, shown(file.policy),
+                                 known_policies_text()));
   plan::PlanOutcome outcome{.step = file.step, .parameters = file.parameters};
   const auto wanted = [&](std::int32_t rank) { return ranks.empty() || std::ranges::find(ranks, rank) != ranks.end(); };
   for (const std::int32_t rank : ranks)

@@ -10,11 +10,12 @@
 
 namespace tidemark::formats {
 
-/// What the plan was asked for. `policy` is nullptr: the table of policies is the caller's.
+/// What the plan was asked for. `policy` is nullptr where the file names none that is known, which restore_outcome()
+/// refuses.
 [[nodiscard]] plan::PlanRequest request_of(const PlanFile& file);
 
-/// Timelines stay empty: a plan file has estimates, no simulation. Errors (bad_input): a rank that the file does not
-/// hold, or a program made for another graph than this version builds, which is named.
+/// Timelines stay empty: a plan file has estimates, no simulation. Errors (bad_input): a policy that is not known, a
+/// rank that the file does not hold, or a program made for another graph than this version builds, which is named.
 [[nodiscard]] Result<plan::PlanOutcome> restore_outcome(const PlanFile& file, const std::vector<std::int32_t>& ranks,
                                                         std::string_view file_name);
 

@@ -1,6 +1,8 @@
 #pragma once
 // A piece of somebody's input as it may stand in a one-line message.
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -17,13 +19,34 @@ namespace tidemark::formats {
   return 0;
 }
 
-/// Control characters and separators of lines as `?`: the text stays on its line, and is no command to a terminal.
-/// Bytes that are no characters as `\xNN`.
+/// Bytes of the character that begins at `at`, if it turns the direction of what stands beside it: U+202A to U+202E or
+/// U+2066 to U+2069 (Unicode Standard Annex #9); 0: it is another.
+[[nodiscard]] inline std::size_t turning_size(std::string_view text, std::size_t at) {
+  const auto code = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
+  if (code(at) != 0xe2) return 0;
+  const int last = code(at + 2);
+  if (code(at + 1) == 0x80) return last >= 0xaa && last <= 0xae ? 3 : 0;
+  return code(at + 1) == 0x81 && last >= 0xa6 && last <= 0xa9 ? 3 : 0;
+}
+
+/// The text with `?` for each of those: it reads as it is.
+[[nodiscard]] inline std::string without_turns(std::string_view text) {
+  std::string plain;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t size = turning_size(text, at);
+    plain += size > 0 ? '?' : text[at];
+    at += size > 0 ? size : 1;
+  }
+  return plain;
+}
+
+/// Control characters, separators of lines and what turns the direction of text as `?`: the text stays on its line, is
+/// no command to a terminal and reads as it is. Bytes that are no characters as `\xNN`.
 [[nodiscard]] inline std::string printable(std::string_view bytes) {
   const std::string text = utf8_text(bytes);
   std::string safe;
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t size = control_size(text, i);
+    const std::size_t size = std::max(control_size(text, i), turning_size(text, i));
     safe += size > 0 ? '?' : text[i];
     i += size > 0 ? size : 1;
   }

@@ -112,7 +112,17 @@ void check_ranges(const JobSpec& job, Problems& problems) {
   }
 }
 
-/// Names reach terminals and reports as they are, so control characters stay out.
+/// U+202A to U+202E and U+2066 to U+2069 in UTF-8: what stands beside them would read as something else.
+bool has_turns(std::string_view text) {
+  for (const std::string_view beginning : {"\xe2\x80", "\xe2\x81"})
+    for (std::size_t at = text.find(beginning); at != std::string_view::npos; at = text.find(beginning, at + 1)) {
+      const int last = at + 2 < text.size() ? static_cast<unsigned char>(text[at + 2]) : 0;
+      if (beginning.back() == '\x80' ? last >= 0xaa && last <= 0xae : last >= 0xa6 && last <= 0xa9) return true;
+    }
+  return false;
+}
+
+/// Names reach terminals and reports as they are, so control characters and what turns the direction of text stay out.
 void check_names(const JobSpec& job, Problems& problems) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (job.device.empty()) problems.push_back({"device", "no device is named; write the name of a file in devices/"});
@@ -120,6 +130,8 @@ void check_names(const JobSpec& job, Problems& problems) {
                                   std::pair<const char*, const std::string&>{"device", job.device}}) {
     if (std::ranges::any_of(name, is_control))
       problems.push_back({key, "the name holds a control character; use letters, digits, '-', '_' and '.'"});
+    if (has_turns(name))
+      problems.push_back({key, "the name holds a character that turns the direction of text; write it without"});
   }
 }
 

@@ -600,8 +600,9 @@ static double load_above_plan(void* user, int32_t site) {
 /* A peak that was edited down must not pass a budget: the digits behind the first become blanks. Nor is a load promised
  * that the program does not keep. */
 static void test_edited_plan(const char* path) {
-  static const char kKey[] = "\"peak_bytes\":", kPromise[] = "\"worst_load_f\":";
+  static const char kKey[] = "\"peak_bytes\":", kPromise[] = "\"worst_load_f\":", kPolicy[] = "\"policy\":\"";
   tidemark_plan* plan = NULL;
+  tidemark_buffer* answer = NULL;
   tidemark_device* device = open_device("sim", 0);
   tidemark_run_report report = {.struct_size = sizeof report};
   FILE* file = fopen(path, "rb");
@@ -623,6 +624,17 @@ static void test_edited_plan(const char* path) {
                 tidemark_plan_run_rank(plan, 0, device, NULL, &report, error));
   tidemark_plan_free(plan);
   digit[sizeof kPromise - 1] = '4';
+  digit = strstr(text, kPolicy);
+  CHECK(digit != NULL && digit[sizeof kPolicy - 1] == 'o'); /* optimal */
+  digit[sizeof kPolicy - 1] = 'x';
+  CHECK_OK(tidemark_plan_read_text(text, bytes, "strange", &plan, error));
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "strange: policy 'xptimal' is not known; it is one of keep-all, ",
+                tidemark_plan_answer(plan, &answer, error));
+  CHECK(answer == NULL);
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "strange: policy 'xptimal' is not known",
+                tidemark_plan_run_rank(plan, 0, device, NULL, &report, error));
+  tidemark_plan_free(plan);
+  digit[sizeof kPolicy - 1] = 'o';
   digit = strstr(text, kKey);
   CHECK(digit != NULL);
   for (digit += sizeof kKey; *digit >= '0' && *digit <= '9'; ++digit) *digit = ' ';

@@ -10,7 +10,7 @@ namespace tidemark::testing {
 
 inline std::string nasty_text(std::mt19937& random) {
   using namespace std::string_view_literals;
-  constexpr std::array<std::string_view, 46> kPieces = {"a"sv,
+  constexpr std::array<std::string_view, 48> kPieces = {"a"sv,
                                                         "layers.mlp"sv,
                                                         "<script>"sv,
                                                         "</script>"sv,
@@ -33,6 +33,8 @@ inline std::string nasty_text(std::mt19937& random) {
                                                         "\x7f"sv,
                                                         "\xc2\x85"sv,
                                                         "\xe2\x80\xa8"sv,
+                                                        "\xe2\x80\xae"sv,
+                                                        "\xe2\x81\xa7"sv,
                                                         "\xef\xbf\xbe"sv,
                                                         "\xef\xbf\xbf"sv,
                                                         "\xef\xb7\x90"sv,

@@ -7,6 +7,9 @@
 #include <string>
 
 #include "integrations/ci/budget_file.h"
+#include "integrations/ci/safe_text.h"
+#include "integrations/formats/html_text.h"
+#include "integrations/formats/shown.h"
 
 namespace tidemark::ci {
 namespace {
@@ -67,10 +70,20 @@ TEST(PlainWords, WhoAnswersForAWaiverIsSeen) {
 }
 
 TEST(PlainWords, NothingTurnsTheText) {
-  for (const char* turning : {"\u202a", "\u202e", "\u2066", "\u2069"})
-    EXPECT_EQ(without_turns("a" + std::string(turning) + "b"), "a?b");
+  for (const char* turning : {"\u202a", "\u202e", "\u2066", "\u2069"}) {
+    const std::string text = "a" + std::string(turning) + "b";
+    EXPECT_EQ(formats::without_turns(text), "a?b");
+    EXPECT_EQ(formats::printable(text), "a?b");
+    EXPECT_EQ(formats::html_text(text), "a?b");
+    EXPECT_EQ(formats::script_text(text), "a?b");
+    EXPECT_EQ(xml_text(text), "a\ufffdb");
+    EXPECT_EQ(markdown_text(text), "a\ufffdb");
+  }
   for (const char* plain : {"", "\u2029", "\u202f", "\u2065", "\u206a", "\u00e9", "\xe2\x80", "\xe2"})
-    EXPECT_EQ(without_turns(plain), plain);
+    EXPECT_EQ(formats::without_turns(plain), plain);
+  for (const char* plain : {"\u202f", "\u2065", "\u206a", "\u00e9"})
+    for (const auto shown : {formats::printable, formats::html_text, xml_text, markdown_text})
+      EXPECT_EQ(shown(plain), plain);
 }
 
 TEST(PlainWords, NoLineOfALogIsACommand) {

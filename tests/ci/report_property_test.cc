@@ -7,6 +7,7 @@
 
 #include "integrations/ci/report_format.h"
 #include "integrations/ci/safe_text.h"
+#include "integrations/formats/shown.h"
 #include "tests/ci/random_results.h"
 #include "tests/support/json_text.h"
 
@@ -49,6 +50,22 @@ TEST(CiReportProperty, TextHasNoControlsButEndsOfLines) {
     each_result(format, [](const std::string& text) {
       for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << text;
     });
+}
+
+TEST(CiReportProperty, NothingTurnsTheTextThatIsShown) {
+  for (std::size_t i = 0; i < ci::kReportFormatWords.size(); ++i) {
+    const auto format = static_cast<ci::ReportFormat>(i);
+    if (format == ci::ReportFormat::json) continue;
+    each_result(format, [](const std::string& text) { EXPECT_EQ(formats::without_turns(text), text); });
+  }
+}
+
+/// For programs, which compare them with those that they know.
+TEST(CiReportProperty, JsonHasNamesAsTheyAre) {
+  bool has_turns = false;
+  each_result(ci::ReportFormat::json,
+              [&](const std::string& text) { has_turns = has_turns || formats::without_turns(text) != text; });
+  EXPECT_TRUE(has_turns);
 }
 
 TEST(CiReportProperty, CommandsOfGitHubAreOursOnly) {

@@ -149,6 +149,23 @@ TEST(BadFiles, OfAnotherKindAreToldApart) {
   expect_refused(place, {"plan", "--graph", "plan.json", "--budget", "1GiB"}, "is a plan file, where a captured step");
 }
 
+/// Whichever verb rebuilds the plan, and whatever else it would do with the policy.
+TEST(PlanFiles, OfAPolicyThatIsNotKnownAreRefused) {
+  const Workplace place;
+  ASSERT_EQ(place.run({"plan", small_model(), "--out", "plan.json", "--quiet"}).status, 0);
+  place.write("plan.json", replaced(place.read("plan.json"), R"("policy":"optimal")", R"("policy":"optimum")"));
+  const std::string says =
+      "^plan\\.json: policy 'optimum' is not known; it is one of keep-all, full-recompute, .*, greedy, optimal";
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"simulate", "plan.json"},
+                                             {"show", "plan.json"},
+                                             {"run", "plan.json"},
+                                             {"check", "plan.json", "--budget", "60GiB"},
+                                             {"diff", "plan.json", "plan.json"},
+                                             {"export", "plan.json", "--to", "megatron"}})
+    expect_refused(place, arguments, says);
+}
+
 TEST(BadStreams, StillEndWithTheStatusOfBadInput) {
   for (const char* line : {" list models >/dev/full 2>&-", " plan nope.yaml 2>&-", " plan nope.yaml 2>/dev/full"}) {
     const int status = std::system((testing::program_path() + line).c_str());

@@ -155,6 +155,8 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"expert_load.coefficient_of_variation",
               [](JobSpec& job) { job.expert_load.coefficient_of_variation = 1e9; }},
         Break{"model.name", [](JobSpec& job) { job.model.name = "m\x1b[31m"; }},
+        Break{"model.name", [](JobSpec& job) { job.model.name = "m\u202e7b"; }},
+        Break{"device", [](JobSpec& job) { job.device = "m\u2066"; }},
         Break{"device", [](JobSpec& job) { job.device = "a\nb"; }},
         Break{"device", [](JobSpec& job) { job.device.clear(); }}));
 
