@@ -1,0 +1,65 @@
+#pragma once
+// The commands of a shell script as a tree. Private to formats.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "integrations/formats/shell_lexer.h"
+
+namespace tidemark::formats {
+
+/// What a command is made of, by its kind. Places are offsets in the script.
+struct ShellNode {
+  enum class Kind : std::uint8_t {
+    simple,      ///< words: assignments, the command, its arguments
+    arithmetic,  ///< words: `((...))`
+    test,        ///< words: between `[[` and `]]`
+    list,        ///< children one after the other
+    joined,      ///< children with `&&` and `||` between them
+    pipeline,    ///< children with `|` between them, or one behind `!`
+    group,       ///< { list }
+    subshell,    ///< ( list )
+    decision,    ///< if: condition, lines, condition, lines, ..., perhaps lines of else
+    loop,        ///< while, until: condition, lines
+    each,        ///< for, select: words: `for`, the name or `((...))`, the list; lines
+    choice,      ///< case: words: what is compared; lines of each arm
+    function,    ///< words: its name; its body
+    other,       ///< read, but not understood: children are what it holds
+  };
+  struct Arm {
+    std::vector<ShellWord> patterns;
+    bool falls_through = false;  ///< ends with `;&` or `;;&`
+  };
+
+  Kind kind = Kind::simple;
+  std::size_t begin = 0;
+  std::vector<ShellWord> words;
+  std::vector<ShellWord> redirections;
+  std::vector<ShellNode> children;
+  std::vector<bool> or_else;       ///< of joined: before each child but the first, `||`
+  std::vector<Arm> arms;           ///< of choice
+  std::vector<std::size_t> thens;  ///< of decision: where each `then` stands
+  bool is_inverted = false;        ///< of a pipeline: `!`
+  bool is_background = false;      ///< with `&` behind it
+  bool has_list = false;           ///< of each: `in` is there
+};
+
+/// Where the text is no shell command that is known here, and why.
+struct ShellUnparsed {
+  std::size_t at = 0;
+  std::string_view what;
+};
+
+struct ShellTree {
+  ShellNode root;
+  ShellUnended unended;
+  std::vector<ShellUnparsed> unparsed;            ///< ascending; what follows in the line is left out
+  std::vector<ShellWord> open_documents;          ///< here-documents in which variables are replaced
+  std::size_t too_deep = std::string_view::npos;  ///< where commands stand in more than kDeepestShellCommand others
+};
+
+inline constexpr int kDeepestShellCommand = 200;
+
+}  // namespace tidemark::formats
