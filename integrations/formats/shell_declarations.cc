@@ -74,7 +74,7 @@ void ShellFollower::declare_name(const ShellWord& word, std::string_view first, 
     own.is_integer = own.is_changed = own.is_readonly = own.is_array = false;
   }
   if (!exports) declare_as(name, flags, word.begin);
-  const bool was_array = variables_.declared(name).is_array || has(flags, 'a') || has(flags, 'A');
+  const bool was_array = variables_.declared(name).is_array;
   if (assigns) {
     variables_.assign(word, exports && !has(flags, 'n'));
     if ((was_array && !word.is_array) || has(flags, 'A') || (is_fresh && text[name.size()] == '+'))
@@ -91,6 +91,7 @@ void ShellFollower::declare_as(const std::string& name, const std::string& flags
   ShellVariable& variable = variables_.declared(name);
   if (has(flags, 'i')) variable.is_integer = true;
   if (flags.find_first_of("luIA") != std::string::npos) variable.is_changed = true;
+  if (has(flags, 'a') || has(flags, 'A')) variable.is_array = true;
   if (has(flags, 'I')) doubt(at, "`local -I` is not followed");
   if (!has(flags, 'n')) return;
   doubt(at, fmt::format("{} may stand for another variable from here on", name));

@@ -78,7 +78,7 @@ ShellLaunches::Variables scalars_of(const ShellVariables& variables) {
     if (variable.is_set && (variable.items.size() == 1 || variable.lost_line > 0))
       scalars.push_back({.name = name,
                          .value = variable.lost_line > 0 ? lost_value(name, variable) : variable.items.front(),
-                         .exported = variable.exported});
+                         .exported = variable.exported && !variable.is_array});
   return scalars;
 }
 

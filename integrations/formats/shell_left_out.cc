@@ -215,14 +215,18 @@ void ShellFollower::leave_named_out(std::string_view name, Words words) {
 
 void ShellFollower::leave_declaration_out(std::string_view first, Words words) {
   const std::vector<std::string_view> raw = raw_of(words);
-  const bool is_own = first != "export" && first != "readonly" && !frames_.empty();
-  bool is_readonly = first == "readonly", is_odd = false;
+  bool is_own = first != "export" && first != "readonly" && !frames_.empty();
+  bool is_readonly = first == "readonly", is_changed = false, is_odd = false;
   for (const ShellWord& word : words.subspan(1)) {
     const std::string_view text = variables_.raw(word);
     const std::string name(text.substr(0, shell_name_length(text)));
-    if (text.starts_with('-')) {
+    if (text.starts_with('-') || text.starts_with('+')) {
+      is_odd |= text.front() == '+';
       is_readonly |= first != "export" && text.find('r') != std::string_view::npos;
-      is_odd |= text.find_first_of("gnilucAI") != std::string_view::npos;
+      is_changed |= text.find_first_of("iluaA") != std::string_view::npos;
+      is_odd |= text.find_first_of("ncI") != std::string_view::npos;
+      is_own &= text.find('g') == std::string_view::npos;
+      is_odd |= !frames_.empty() && !is_own && first != "export";
     } else if (name.empty()) {
       lose(effects_of_builtin(raw), word.begin);
     } else {
@@ -233,7 +237,8 @@ void ShellFollower::leave_declaration_out(std::string_view first, Words words) {
         variables_.lose(name, variables_.line_at(word.begin));
       }
       if (is_readonly) variables_.declared(name).is_readonly = true;
-      if (is_odd) variables_.lose(name, variables_.line_at(word.begin));
+      if (is_changed) variables_.declared(name).is_changed = true;
+      if (is_odd || is_changed) variables_.lose(name, variables_.line_at(word.begin));
     }
   }
   if (is_odd && first != "export")

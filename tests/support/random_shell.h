@@ -18,6 +18,7 @@ class RandomShell {
   [[nodiscard]] std::string script() {
     functions_ = 0;
     in_function_ = false;
+    is_calm_ = !chance(3);
     std::string text = "A=1; B=2; C=4\nD=8\nexport E=16\nL=(3 5)\n";
     const std::size_t count = 1 + below(5);
     for (std::size_t i = 0; i < count; ++i) text += statement(0) + "\n";
@@ -25,6 +26,7 @@ class RandomShell {
   }
 
  private:
+  // Calm scripts leave out what a reader can only doubt, so that most of what they do is compared.
   std::size_t below(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
   bool chance(std::size_t one_in) { return below(one_in) == 0; }
   std::string one(std::initializer_list<const char*> of) { return *(of.begin() + below(of.size())); }
@@ -46,6 +48,7 @@ class RandomShell {
   /// An argument.
   std::string word() {
     const std::string v = name();
+    if (is_calm_ && !chance(6)) return one({"$", "\"$"}) == "$" ? "$" + v : "\"$" + v + "\"";
     switch (below(20)) {
       case 0:
         return "\"$" + v + "\"";
@@ -71,6 +74,8 @@ class RandomShell {
   /// The right of an assignment.
   std::string value() {
     const std::string v = name();
+    if (is_calm_ && chance(2))
+      return one({"\"$A\"", "$B", "\"$C$D\"", "${E:-5}", "$((A + 1))", "$((B * C))", "5", "9"});
     switch (below(26)) {
       case 0:
         return "\"$" + v + "\"";
@@ -119,6 +124,10 @@ class RandomShell {
 
   std::string declaration() {
     const std::string v = name();
+    if (is_calm_)
+      return one({"export ", "local ", "declare ", "declare -g ", "declare -x ", "declare -i ", "typeset ",
+                  "local -r "}) +
+             v + one({"=3", "=3", "=$B", "", "=\"$C\""});
     switch (below(14)) {
       case 0:
         return "export " + v + "=" + value();
@@ -152,6 +161,7 @@ class RandomShell {
 
   std::string odd_command() {
     const std::string v = name();
+    if (is_calm_) return calm_command();
     switch (below(24)) {
       case 0:
         return "\\export " + v + "=5";
@@ -190,7 +200,7 @@ class RandomShell {
       case 16:
         return ": \"${" + v + ":=5}\" ${U:=3}; " + name() + "=$U";
       case 17:
-        return ": <<T\n${U:=5} $((" + v + "++))\nT";
+        return ": <<T\n${U:=5} $((" + v + "++))\nT\n:";
       case 18:
         return "((" + v + one({" = 5", " += 1", "++", " *= 2", " == 2", " = B + 1", " > 1 && (C = 3)", ", B = 3"}) +
                "))";
@@ -205,6 +215,30 @@ class RandomShell {
       default:
         return v + "=5 " +
                one({"true", "export B", "eval A=3", "mkdir x", "read A <<< 5", "nvidia-smi", "declare D=2"});
+    }
+  }
+
+  std::string calm_command() {
+    const std::string v = name();
+    switch (below(9)) {
+      case 0:
+        return "e=; $e " + v + "=5";
+      case 1:
+        return "command export " + v + "=5";
+      case 2:
+        return one({"mkdir x", "cd /no/such", "nvidia-smi", "true", "false"}) + one({" || ", " && "}) + assignment();
+      case 3:
+        return one({"set -- 4 6", "set -- $A", "shift", "shift 2", "set -e; set +e", "set 5 6", "set -a", "set +a"});
+      case 4:
+        return v + "=$1";
+      case 5:
+        return ": \"${U:=5}\" ${W:=3}; " + v + "=$U";
+      case 6:
+        return "((" + v + " = " + one({"5", "B + 1", "C * 2", "D > 2", "A == 1 || B"}) + "))";
+      case 7:
+        return v + "=5 " + one({"true", "mkdir x", "nvidia-smi", "echo $A"});
+      default:
+        return "let " + v + "=" + one({"5", "B+1", "C*D"});
     }
   }
 
@@ -364,6 +398,7 @@ class RandomShell {
   std::mt19937_64 random_;
   std::size_t functions_ = 0;
   bool in_function_ = false;
+  bool is_calm_ = false;
 };
 
 }  // namespace tidemark::testing
