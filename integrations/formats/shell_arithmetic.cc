@@ -48,7 +48,7 @@ class Parser {
       : text_(text), value_of_(value_of) {}
 
   Value run() {
-    const Value value = any(0);
+    const Value value = choice(0);
     skip_blanks();
     return at_ == text_.size() ? value : Value();
   }
@@ -64,6 +64,17 @@ class Parser {
     if (!text_.substr(at_).starts_with(token)) return false;
     at_ += token.size();
     return true;
+  }
+
+  /// `A ? B : C`; of what is not taken the value has to be known as well.
+  Value choice(int depth) {
+    const Value condition = any(depth);
+    if (!condition || !take("?")) return condition;
+    if (depth > kDeepest) return {};
+    const Value then = choice(depth + 1);
+    const Value otherwise = then && take(":") ? choice(depth + 1) : Value();
+    if (!otherwise) return {};
+    return *condition != 0 ? then : otherwise;
   }
 
   Value any(int depth) {
@@ -146,8 +157,13 @@ class Parser {
     const char c = peek();
     if (c == '(') {
       ++at_;
-      const Value value = any(depth + 1);
+      const Value value = choice(depth + 1);
       return take(")") ? value : Value();
+    }
+    if (c == '!') {
+      ++at_;
+      const Value value = at_ < text_.size() && text_[at_] == '=' ? Value() : unit(depth + 1);
+      return value ? Value(*value == 0) : Value();
     }
     if (c == '-') {
       ++at_;

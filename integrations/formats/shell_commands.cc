@@ -65,6 +65,8 @@ void ShellFollower::run(const ShellNode& node) {
     note(word.begin, std::string(kNotSaid));
     lose_expansions({&word, 1});
     lose(effects_of_arithmetic(text), word.begin);
+    const std::size_t open = text.find('['), close = text.find(']');
+    if (!is_digits(text.substr(open + 1, close - open - 1))) doubt(word.begin, "which item this sets is not followed");
     variables_.lose(std::string(text.substr(0, shell_name_length(text))), line_of({&word, 1}));
   }
 }

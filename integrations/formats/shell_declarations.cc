@@ -60,6 +60,11 @@ void ShellFollower::declare_name(const ShellWord& word, std::string_view first, 
     lose_expansions({&word, 1});
     return variables_.lose(name, line);
   }
+  if (is_set_before_call(name)) {
+    doubt(word.begin, fmt::format("what `{}` makes of {}, which is set before the call, is not followed", first, name));
+    lose_expansions({&word, 1});
+    return variables_.lose(name, line);
+  }
   const bool is_own = !exports && first != "readonly" && !has(flags, 'g') && !frames_.empty();
   if (has(flags, 'g') && is_hidden(name)) {
     doubt(word.begin, fmt::format("which {} this sets is not followed", name));
@@ -119,7 +124,7 @@ void ShellFollower::run_unset(const Command& command) {
       if (!functions_.empty()) doubt(word.begin, "what `unset` takes away here is not followed");
     } else if (has(flags, 'f') || (!has(flags, 'v') && functions_.contains(name) && !variables_.all().contains(name))) {
       functions_.erase(name);
-    } else if (is_hidden(name) && !frames_.back().contains(name)) {
+    } else if (is_set_before_call(name) || (is_hidden(name) && !frames_.back().contains(name))) {
       doubt(word.begin, fmt::format("which {} this takes away is not followed", name));
       variables_.lose(name, line);
     } else {

@@ -14,12 +14,12 @@ namespace {
 constexpr std::string_view kBlank = " \t\r\n";
 constexpr int kDeepest = 32;
 
-/// Between quotes, `$@` and `${NAME[@]}` are as many words as they hold: of none, no word.
+/// Between quotes, `$@` and `${NAME[@]}` alone are as many words as they hold: of none, no word.
 bool is_list(std::string_view quoted) {
-  if (quoted.starts_with("$@") || quoted.starts_with("${@")) return true;
+  if (quoted == "$@" || (quoted.starts_with("${@") && quoted.find('}') == quoted.size() - 1)) return true;
   if (!quoted.starts_with("${")) return false;
   const std::string_view inner = quoted.substr(2);
-  return inner.substr(shell_name_length(inner)).starts_with("[@]");
+  return inner.substr(shell_name_length(inner)) == "[@]}";
 }
 
 /// `([0]*3+[1]*5)`: to a shell a pattern, but no file is called as it asks for.
@@ -140,8 +140,16 @@ void ShellVariables::expand_into(std::size_t begin, std::size_t end, bool quoted
 std::size_t ShellVariables::expand_quotation(std::size_t at, std::size_t end, Fields& out, int depth) {
   const std::size_t unit = end_of_unit(at, end, false);
   const std::size_t stop = std::max(at + 1, unit - 1);
-  out.started |= !is_list(script_.substr(at + 1, stop - at - 1));
+  const std::string_view inner = script_.substr(at + 1, stop - at - 1);
+  const bool has_list = inner.find("$@") != std::string_view::npos || inner.find("@]") != std::string_view::npos ||
+                        inner.find("{@") != std::string_view::npos;
+  const bool was_started = out.started;
+  const std::size_t fields = out.done.size(), characters = out.current.characters.size();
+  out.started |= !is_list(inner);
   expand_into(at + 1, stop, true, out, depth + 1);
+  // Beside a list of none an empty text is a word or not.
+  const bool is_nothing = !was_started && fields == out.done.size() && characters == out.current.characters.size();
+  if (has_list && is_nothing && !is_list(inner)) leave(at, unit, out);
   return unit;
 }
 
@@ -185,6 +193,8 @@ void ShellVariables::expand_arithmetic(std::size_t at, std::size_t unit, bool qu
       for (std::uint32_t i = 0; i < text.characters.size(); ++i) text.assumed.push_back({i, sum_assumed_line_});
     insert_text(text, quoted, out);
   } else {
+    if (!is_plain) doubt_numbers(inner, at);
+    if (is_plain && !is_sum_open_ && !budget_.is_spent()) note_problem(line_at(at), "this arithmetic is not followed");
     leave(at, unit, out, is_plain ? sum_lost_line_ : 0);
   }
 }
@@ -381,6 +391,7 @@ void ShellVariables::leave(std::size_t begin, std::size_t end, Fields& out, std:
   end = std::min(end, script_.size());
   const ShellEffects effects = effects_of_expansion(script_.substr(begin, end - begin));
   budget_.spend_steps(end - begin, begin);
+  doubt_left(script_.substr(begin, end - begin), begin);
   for (std::size_t i = begin; i < end; ++i) out.add_unknown(script_[i], line_at(i));
   out.current.lost_line = std::max(out.current.lost_line, lost_line);
   for (const std::string& name : effects.names) lose(name, line_at(begin));

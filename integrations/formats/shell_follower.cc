@@ -164,7 +164,12 @@ void ShellFollower::follow_hopefully(std::span<const ShellNode> nodes) {
 
 void ShellFollower::follow_joined(const ShellNode& node) {
   follow(node.children.front());
-  for (std::size_t i = 1; i < node.children.size() && !is_over(); ++i) {
+  follow_joined_from(node, 1, node.children.size());
+}
+
+/// Children [begin, end), by the status of the one before them.
+void ShellFollower::follow_joined_from(const ShellNode& node, std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end && !is_over(); ++i) {
     const ShellNode& child = node.children[i];
     const bool or_else = node.or_else[i - 1];
     if (returned_ == Left::maybe) {
@@ -172,19 +177,39 @@ void ShellFollower::follow_joined(const ShellNode& node) {
     } else if (status_.truth) {
       if (*status_.truth != or_else) follow(child);
     } else if (status_.is_hopeful && !or_else) {
-      follow_hopefully({&child, 1});
+      i = follow_chain(node, i, end) - 1;
     } else {
       const bool is_test =
           child.kind == Kind::test || child.kind == Kind::arithmetic ||
           (child.kind == Kind::simple && !child.words.empty() && is_shell_test(variables_.raw(child.words.front())));
-      if (!is_test && !status_.is_hopeful)
-        note(child.begin, "the test before it is not decided; the command is left out");
       const bool hopeful = status_.is_hopeful;
+      if (!is_test && !hopeful) note(child.begin, "the test before it is not decided; the command is left out");
       leave_out(child);
       if (returned_ == Left::maybe) is_return_hopeful_ = hopeful;
       status_ = {.truth = std::nullopt, .is_hopeful = hopeful};
     }
   }
+}
+
+/// Behind `command &&`: the children up to the next `||`, as in follow_hopefully. The first that is not one of them.
+std::size_t ShellFollower::follow_chain(const ShellNode& node, std::size_t begin, std::size_t end) {
+  std::size_t stop = begin + 1;
+  while (stop < end && !node.or_else[stop - 1]) ++stop;
+  const std::span<const ShellNode> chain(node.children.begin() + static_cast<std::ptrdiff_t>(begin), stop - begin);
+  if (chain.size() == 1) {
+    follow_hopefully(chain);
+    return stop;
+  }
+  Copy before = copy(chain.front().begin);
+  if (budget_.is_spent()) return end;
+  follow(chain.front());
+  follow_joined_from(node, begin + 1, stop);
+  put_back(std::move(before));
+  const bool finds = std::exchange(finds_trainings_, false);
+  for (const ShellNode& child : chain) leave_out(child);
+  finds_trainings_ = finds;
+  status_ = {.truth = std::nullopt, .is_hopeful = true};
+  return stop;
 }
 
 void ShellFollower::follow_pipeline(const ShellNode& node) {
@@ -345,7 +370,9 @@ void ShellFollower::call(const Function& function, Words words, Words assignment
   frames_.emplace_back();
   for (const ShellWord& word : assignments) {
     const std::string_view text = variables_.raw(word);
-    hide(std::string(text.substr(0, shell_name_length(text))), line_of({&word, 1}), true);
+    const std::string name(text.substr(0, shell_name_length(text)));
+    hide(name, line_of({&word, 1}), true);
+    frames_.back().at(name).is_before = true;
     if (!variables_.assign(word, true)) doubt(word.begin, "an item is set for one command, which is not followed");
   }
   enter(body);
@@ -393,6 +420,13 @@ void ShellFollower::hide(const std::string& name, std::int32_t line, bool is_sur
 
 bool ShellFollower::is_hidden(const std::string& name) const {
   return std::ranges::any_of(frames_, [&](const Frame& frame) { return frame.contains(name); });
+}
+
+bool ShellFollower::is_set_before_call(const std::string& name) const {
+  return std::ranges::any_of(frames_, [&](const Frame& frame) {
+    const auto found = frame.find(name);
+    return found != frame.end() && found->second.is_before;
+  });
 }
 
 /// The output of a command may come from a training, too.

@@ -51,7 +51,8 @@ class ShellFollower {
   /// What `local` hid; nothing: there was none.
   struct Hidden {
     std::optional<ShellVariable> before;
-    bool is_sure = true;  ///< false: it may not be hidden
+    bool is_sure = true;     ///< false: it may not be hidden
+    bool is_before = false;  ///< set for the call alone, before its name
     std::int32_t line = 0;
   };
   using Frame = std::map<std::string, Hidden>;
@@ -78,6 +79,8 @@ class ShellFollower {
   void follow_list(std::span<const ShellNode> nodes);
   void follow_hopefully(std::span<const ShellNode> nodes);
   void follow_joined(const ShellNode& node);
+  void follow_joined_from(const ShellNode& node, std::size_t begin, std::size_t end);
+  std::size_t follow_chain(const ShellNode& node, std::size_t begin, std::size_t end);
   void follow_pipeline(const ShellNode& node);
   void follow_decision(const ShellNode& node);
   void follow_choice(const ShellNode& node);
@@ -95,6 +98,7 @@ class ShellFollower {
   void leave_frame();
   void hide(const std::string& name, std::int32_t line, bool is_sure);
   [[nodiscard]] bool is_hidden(const std::string& name) const;
+  [[nodiscard]] bool is_set_before_call(const std::string& name) const;
   void note_taken_empty(std::size_t at, const std::vector<std::string>& names);
   void doubt(std::size_t at, std::string what) { doubt_line(variables_.line_at(at), std::move(what)); }
   void doubt_line(std::int32_t line, std::string what);

@@ -227,6 +227,9 @@ void ShellFollower::leave_declaration_out(std::string_view first, Words words) {
       is_odd |= text.find_first_of("ncI") != std::string_view::npos;
       is_own &= text.find('g') == std::string_view::npos;
       is_odd |= !frames_.empty() && !is_own && first != "export";
+    } else if (is_set_before_call(name)) {
+      doubt(word.begin,
+            fmt::format("what `{}` makes of {}, which is set before the call, is not followed", first, name));
     } else if (name.empty()) {
       lose(effects_of_builtin(raw), word.begin);
     } else {

@@ -291,6 +291,19 @@ void ShellLexer::take_unit() {
   if (is_open_bracket(script_, begin, at_)) unended_.bracket = std::min(unended_.bracket, begin);
 }
 
+/// Of an item that is assigned to, blanks and all. False: it is none.
+bool ShellLexer::take_subscript(std::size_t begin) {
+  const std::size_t length = shell_name_length(script_.substr(begin, at_ - begin));
+  if (length == 0 || begin + length != at_) return false;
+  const std::size_t line = std::min(script_.find('\n', at_), script_.size());
+  const std::size_t close = script_.find(']', at_);
+  if (close == std::string_view::npos || close > line) return false;
+  const std::string_view behind = script_.substr(close + 1);
+  if (!behind.starts_with('=') && !behind.starts_with("+=")) return false;
+  at_ = close + 1;
+  return true;
+}
+
 ShellWord ShellLexer::word() {
   ShellWord word{.begin = at_, .end = at_};
   while (at_ < script_.size()) {
@@ -302,6 +315,8 @@ ShellWord ShellLexer::word() {
     } else if (look() == '\\') {
       if (skip_continuation()) continue;
       at_ = std::min(at_ + 2, script_.size());
+    } else if (look() == '[' && may_be_array_ && !in_array_ && take_subscript(word.begin)) {
+      // NAME[A + 1]=value
     } else {
       take_unit();
     }

@@ -93,6 +93,7 @@ class ShellLexer {
   ShellWord word();
   void read_items(ShellWord& array);
   void take_unit();
+  bool take_subscript(std::size_t begin);
   ShellWord test_word(bool is_expression);
 
   std::string_view script_;

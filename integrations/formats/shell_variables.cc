@@ -91,7 +91,11 @@ std::vector<ShellText> ShellVariables::items_of(const ShellWord& word, std::size
 void ShellVariables::assign_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items,
                                   bool is_array, std::int32_t line) {
   note_assigned(variable, name, line);
-  if (variable.is_changed || (variable.is_integer && !compute_items(items, line))) return lose(name, line);
+  if (variable.is_integer && !variable.is_changed && !compute_items(items, line)) {
+    note_problem(line, fmt::format("what {} becomes is not computed", name));
+    return lose(name, line);
+  }
+  if (variable.is_changed) return lose(name, line);
   const bool is_first = variable.is_array && !is_array;
   if (is_first && (variable.lost_line > 0 || (!variable.items.empty() && variable.items.front().unresolved)))
     return lose(name, line);
@@ -284,6 +288,7 @@ std::optional<std::int64_t> ShellVariables::arithmetic(std::string_view expressi
 std::optional<std::int64_t> ShellVariables::sum(std::string_view expression, std::size_t at) {
   sum_lost_line_ = 0;
   sum_assumed_line_ = 0;
+  is_sum_open_ = false;
   const auto value_of = [this, at](std::string_view name) { return number_of(name, at); };
   budget_.spend_steps(kStepsOfSum * expression.size(), at);
   return shell_arithmetic(expression, value_of);
@@ -294,17 +299,67 @@ std::optional<std::int64_t> ShellVariables::number_of(std::string_view name, std
   const bool is_text = name.starts_with('$');
   const Known known = look_up(name.substr(is_text ? 1 : 0));
   sum_lost_line_ = std::max(sum_lost_line_, known.lost_line);
+  is_sum_open_ |= known.variable == nullptr;
   if (known.variable == nullptr || known.variable->items.empty()) return std::nullopt;
   const ShellText& text = known.variable->items.front();
   sum_lost_line_ = std::max(sum_lost_line_, text.lost_line);
   sum_assumed_line_ = std::max(sum_assumed_line_, text.assumed_line());
   budget_.spend_steps(kStepsOfSum * (text.characters.size() + 1), at);
+  is_sum_open_ |= text.unresolved;
   if (budget_.is_spent() || text.unresolved) return std::nullopt;
   const bool is_number = text.characters.find_first_not_of("0123456789") == std::string::npos;
   if (is_text && !is_number) return std::nullopt;
   const std::string characters = text.characters;
   lose_effects(characters, at);
   return shell_arithmetic(characters, [](std::string_view) { return std::nullopt; });
+}
+
+/// Of text that is no number the shell ends with an error, or computes what it says.
+void ShellVariables::doubt_numbers(std::string_view expression, std::size_t at) {
+  for (std::size_t i = 0; i < expression.size();) {
+    const std::size_t length = shell_name_length(expression.substr(i));
+    if (length > 0) {
+      const Known known = look_up(expression.substr(i, length));
+      const ShellText* text =
+          known.variable == nullptr || known.variable->items.empty() ? nullptr : &known.variable->items.front();
+      if (text != nullptr && !text->unresolved &&
+          text->characters.find_first_not_of("0123456789", text->characters.starts_with('-') ? 1 : 0) !=
+              std::string::npos)
+        note_problem(line_at(at), "this arithmetic is not followed");
+    }
+    i += std::max<std::size_t>(1, length);
+  }
+}
+
+/// What stays as it is written may be no more than an error, which ends the script.
+void ShellVariables::doubt_left(std::string_view unit, std::size_t at) {
+  if (!unit.starts_with("${")) return;
+  const std::string_view inner = unit.substr(2, unit.size() - std::min<std::size_t>(unit.size(), 3));
+  if (inner.starts_with('!')) {
+    const Known known = look_up(inner.substr(1, shell_name_length(inner.substr(1))));
+    if (known.variable != nullptr) note_problem(line_at(at), "which variable this is, is not followed");
+    return;
+  }
+  const std::size_t length = shell_name_length(inner);
+  const std::string_view rest = inner.substr(length);
+  if (length == 0 || rest.empty()) return;
+  const bool is_offset =
+      rest.starts_with(':') && rest.size() > 1 && std::string_view("-=?+").find(rest[1]) == std::string_view::npos;
+  if (rest.starts_with('[') || is_offset) {
+    doubt_numbers(rest, at);
+    const bool is_error =
+        rest.find('/') != std::string_view::npos || rest.find('%') != std::string_view::npos ||
+        (is_offset && rest.find('-', std::min(rest.find(':', 1), rest.size())) != std::string_view::npos);
+    if (is_error) note_problem(line_at(at), "this arithmetic is not followed");
+    return;
+  }
+  if (rest.starts_with('?') || rest.starts_with(":?")) {
+    const Known known = look_up(inner.substr(0, length));
+    if (known.variable != nullptr) note_problem(line_at(at), "the script may end here, as this has no value");
+    return;
+  }
+  if (std::string_view(":-=+#%/^,@").find(rest.front()) == std::string_view::npos)
+    note_problem(line_at(at), "this is no way to write a value that is known");
 }
 
 void ShellVariables::lose_effects(std::string_view expression, std::size_t at) {

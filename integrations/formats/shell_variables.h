@@ -135,6 +135,8 @@ class ShellVariables {
   std::size_t expand_dollar(std::size_t at, std::size_t end, bool quoted, Fields& out, int depth);
   std::size_t expand_quotation(std::size_t at, std::size_t end, Fields& out, int depth);
   std::size_t expand_escaped(std::size_t at, std::size_t end, Fields& out);
+  void doubt_numbers(std::string_view expression, std::size_t at);
+  void doubt_left(std::string_view unit, std::size_t at);
   void lose_effects(std::string_view expression, std::size_t at);
   void note_problem(std::int32_t line, std::string what);
   void assign_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items, bool is_array,
@@ -160,6 +162,7 @@ class ShellVariables {
   ShellBudget& budget_;
   std::set<std::int32_t> reached_;
   std::int32_t sum_lost_line_ = 0;     ///< of the names the last arithmetic asked for
+  bool is_sum_open_ = false;           ///< one of them has no value that is known
   std::int32_t sum_assumed_line_ = 0;  ///< of the same, where one holds an assumed default
   std::vector<Problem> problems_;
   std::size_t at_ = 0;  ///< in the script: what is being expanded
