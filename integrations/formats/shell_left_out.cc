@@ -18,6 +18,19 @@ bool is_lost_word(const ShellText& text) {
   return text.lost_line > 0 && text.characters.starts_with('$');
 }
 
+/// What an assignment makes of other names, which may hold something else the next time around.
+bool depends_on_others(std::string_view raw, const std::string& name) {
+  for (std::size_t at = raw.find_first_of("$`"); at != std::string_view::npos; at = raw.find_first_of("$`", at + 1)) {
+    std::string_view rest = raw.substr(at + 1);
+    if (raw[at] == '`') return true;
+    if (rest.starts_with('{')) rest.remove_prefix(1);
+    const std::size_t length = shell_name_length(rest);
+    if (rest.substr(0, length) != name) return true;
+    if (rest.size() > length && std::string_view(":-+=?#%/^,").find(rest[length]) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void ShellFollower::leave_out(const ShellNode& node) {
@@ -277,7 +290,10 @@ void ShellFollower::leave_assignment_out(const ShellWord& word) {
   const std::string_view raw = variables_.raw(word);
   const std::string name(raw.substr(0, shell_name_length(raw)));
   const std::int32_t line = variables_.line_at(word.begin);
-  if (!is_shell_assignment(raw)) return variables_.lose(name, line);
+  bool is_open = !is_shell_assignment(raw) || (left_out_loops_ > 0 && depends_on_others(raw, name));
+  for (const ShellWord& item : word.items)
+    is_open |= left_out_loops_ > 0 && depends_on_others(variables_.raw(item), name);
+  if (is_open) return variables_.lose(name, line);
   const std::optional<std::vector<ShellText>> added = variables_.added_by(word);
   std::vector<ShellText> more;
   if (added)
