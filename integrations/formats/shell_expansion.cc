@@ -193,7 +193,7 @@ void ShellVariables::expand_arithmetic(std::size_t at, std::size_t unit, bool qu
       for (std::uint32_t i = 0; i < text.characters.size(); ++i) text.assumed.push_back({i, sum_assumed_line_});
     insert_text(text, quoted, out);
   } else {
-    if (!is_plain) doubt_numbers(inner, at);
+    doubt_numbers(inner, at);
     if (is_plain && !is_sum_open_ && !budget_.is_spent()) note_problem(line_at(at), "this arithmetic is not followed");
     leave(at, unit, out, is_plain ? sum_lost_line_ : 0);
   }

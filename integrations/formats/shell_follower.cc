@@ -171,7 +171,7 @@ void ShellFollower::follow_joined(const ShellNode& node) {
 void ShellFollower::follow_joined_from(const ShellNode& node, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end && !is_over(); ++i) {
     const ShellNode& child = node.children[i];
-    const bool or_else = node.or_else[i - 1];
+    const bool or_else = child.is_or_else;
     if (returned_ == Left::maybe) {
       leave_out(child);
     } else if (status_.truth) {
@@ -194,7 +194,7 @@ void ShellFollower::follow_joined_from(const ShellNode& node, std::size_t begin,
 /// Behind `command &&`: the children up to the next `||`, as in follow_hopefully. The first that is not one of them.
 std::size_t ShellFollower::follow_chain(const ShellNode& node, std::size_t begin, std::size_t end) {
   std::size_t stop = begin + 1;
-  while (stop < end && !node.or_else[stop - 1]) ++stop;
+  while (stop < end && !node.children[stop].is_or_else) ++stop;
   const std::span<const ShellNode> chain(node.children.begin() + static_cast<std::ptrdiff_t>(begin), stop - begin);
   if (chain.size() == 1) {
     follow_hopefully(chain);
@@ -224,14 +224,15 @@ void ShellFollower::follow_pipeline(const ShellNode& node) {
 }
 
 void ShellFollower::follow_decision(const ShellNode& node) {
-  const std::size_t count = node.thens.size();
+  const std::size_t count = node.children.size() / 2;
   for (std::size_t i = 0; i < count; ++i) {
     follow_list(node.children[2 * i].children);
     if (is_over()) return;
     if (returned_ != Left::maybe && status_.truth == true) return follow_list(node.children[2 * i + 1].children);
     if (returned_ != Left::maybe && status_.truth == false) continue;
     if (returned_ != Left::maybe)
-      note(node.thens[i], "the condition depends on what the script does not say; its lines are left out");
+      note(node.children[2 * i + 1].begin,
+           "the condition depends on what the script does not say; its lines are left out");
     for (std::size_t j = 2 * i + 1; j < node.children.size(); ++j) leave_out(node.children[j]);
     status_ = {.truth = std::nullopt};
     return;
@@ -244,22 +245,22 @@ void ShellFollower::follow_decision(const ShellNode& node) {
 std::optional<std::size_t> ShellFollower::arm_of(const ShellNode& node) {
   const ShellText subject = variables_.expand_whole(node.words.front().begin, node.words.front().end);
   if (!subject.is_known()) return std::nullopt;
-  for (std::size_t i = 0; i < node.arms.size(); ++i)
-    for (const ShellWord& pattern : node.arms[i].patterns) {
+  for (std::size_t i = 0; i < node.children.size(); ++i)
+    for (const ShellWord& pattern : node.children[i].words) {
       const std::string_view raw = variables_.raw(pattern);
       bool is_it = raw == "*";
       if (!is_it) {
         if (raw.find_first_of("\"'`$\\*?[~(") != std::string_view::npos) return std::nullopt;
         is_it = raw == subject.characters;
       }
-      if (is_it) return node.arms[i].falls_through ? std::nullopt : std::optional(i);
+      if (is_it) return node.children[i].falls_through ? std::nullopt : std::optional(i);
     }
-  return node.arms.size();
+  return node.children.size();
 }
 
 void ShellFollower::follow_choice(const ShellNode& node) {
   const std::optional<std::size_t> arm = arm_of(node);
-  if (!arm || node.arms.size() != node.children.size()) return follow_not(node, "case");
+  if (!arm) return follow_not(node, "case");
   status_ = {};
   if (*arm < node.children.size()) follow_list(node.children[*arm].children);
 }

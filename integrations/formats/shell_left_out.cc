@@ -26,7 +26,8 @@ bool depends_on_others(std::string_view raw, const std::string& name) {
     if (rest.starts_with('{')) rest.remove_prefix(1);
     const std::size_t length = shell_name_length(rest);
     if (rest.substr(0, length) != name) return true;
-    if (rest.size() > length && std::string_view(":-+=?#%/^,").find(rest[length]) != std::string_view::npos) return true;
+    if (rest.size() > length && std::string_view(":-+=?#%/^,").find(rest[length]) != std::string_view::npos)
+      return true;
   }
   return false;
 }
@@ -137,7 +138,8 @@ void ShellFollower::lose_expansions(Words words) {
     const std::string_view text = variables_.raw(word);
     budget_.spend_steps(text.size(), word.begin);
     lose(effects_of_expansion(text), word.begin);
-    for (const ShellWord& item : word.items) lose(effects_of_expansion(variables_.raw(item)), item.begin);
+    variables_.doubt_sums(text, word.begin);
+    for (const ShellWord& item : word.items) lose_expansions({&item, 1});
     // {NAME}> opens a file and keeps its number.
     if (const std::size_t length = text.starts_with('{') ? shell_name_length(text.substr(1)) : 0;
         length > 0 && text.substr(1 + length).starts_with('}') && text.find_first_of("<>") != std::string_view::npos)

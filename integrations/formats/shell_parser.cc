@@ -125,8 +125,8 @@ class Parser {
       const bool or_else = lexer_.take().kind == Token::or_else;
       lexer_.allow_arrays(true);
       skip_newlines();
-      node.or_else.push_back(or_else);
       node.children.push_back(pipeline());
+      node.children.back().is_or_else = or_else;
     }
     return node;
   }
@@ -239,9 +239,10 @@ class Parser {
     do {
       lexer_.take();  // if, elif
       node.children.push_back(list());
-      node.thens.push_back(lexer_.peek().begin);
+      const std::size_t then = lexer_.peek().begin;
       expect("then", "a then is missing here");
       node.children.push_back(list());
+      node.children.back().begin = then;
     } while (!failed() && next_word() == "elif");
     if (!failed() && accept("else")) node.children.push_back(list());
     expect("fi", "a fi is missing here");
@@ -295,23 +296,23 @@ class Parser {
   }
 
   void arm(ShellNode& node) {
-    ShellNode::Arm arm;
+    std::vector<ShellWord> patterns;
     lexer_.allow_arrays(false);
     accept(Token::opens);
     do {
       if (lexer_.peek().kind != Token::word) return fail("a pattern is missing here");
-      arm.patterns.push_back(lexer_.take().word);
+      patterns.push_back(lexer_.take().word);
     } while (accept(Token::pipe));
     if (!accept(Token::closes)) return fail("a ) is missing here");
-    node.children.push_back(list());
-    if (failed()) return;
-    if (lexer_.peek().kind == Token::ends_arm) {
+    ShellNode arm = list();
+    arm.words = std::move(patterns);
+    if (!failed() && lexer_.peek().kind == Token::ends_arm) {
       const ShellToken end = lexer_.take();
       arm.falls_through = script_.substr(end.begin, end.end - end.begin).ends_with('&');
     } else if (next_word() != "esac") {
       fail("this stands where an arm of the case ends");
     }
-    node.arms.push_back(std::move(arm));
+    node.children.push_back(std::move(arm));
     skip_newlines();
   }
 

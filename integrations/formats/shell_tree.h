@@ -21,29 +21,23 @@ struct ShellNode {
     pipeline,    ///< children with `|` between them, or one behind `!`
     group,       ///< { list }
     subshell,    ///< ( list )
-    decision,    ///< if: condition, lines, condition, lines, ..., perhaps lines of else
+    decision,    ///< if: condition, lines from their `then` on, condition, lines, ..., perhaps lines of else
     loop,        ///< while, until: condition, lines
     each,        ///< for, select: words: `for`, the name or `((...))`, the list; lines
-    choice,      ///< case: words: what is compared; lines of each arm
+    choice,      ///< case: words: what is compared; lines of each arm, whose words are its patterns
     function,    ///< words: its name; its body
     other,       ///< read, but not understood: children are what it holds
   };
-  struct Arm {
-    std::vector<ShellWord> patterns;
-    bool falls_through = false;  ///< ends with `;&` or `;;&`
-  };
-
   Kind kind = Kind::simple;
   std::size_t begin = 0;
   std::vector<ShellWord> words;
   std::vector<ShellWord> redirections;
   std::vector<ShellNode> children;
-  std::vector<bool> or_else;       ///< of joined: before each child but the first, `||`
-  std::vector<Arm> arms;           ///< of choice
-  std::vector<std::size_t> thens;  ///< of decision: where each `then` stands
-  bool is_inverted = false;        ///< of a pipeline: `!`
-  bool is_background = false;      ///< with `&` behind it
-  bool has_list = false;           ///< of each: `in` is there
+  bool is_inverted = false;    ///< of a pipeline: `!`
+  bool is_background = false;  ///< with `&` behind it
+  bool has_list = false;       ///< of each: `in` is there
+  bool is_or_else = false;     ///< with `||` before it
+  bool falls_through = false;  ///< of an arm: ends with `;&` or `;;&`
 };
 
 /// Where the text is no shell command that is known here, and why.

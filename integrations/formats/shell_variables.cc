@@ -29,6 +29,16 @@ bool has_index(std::string_view item) {
          (item.find("]=") != std::string_view::npos || item.find("]+=") != std::string_view::npos);
 }
 
+bool is_number(std::string_view text) {
+  return text.find_first_not_of("0123456789", text.starts_with('-') ? 1 : 0) == std::string_view::npos;
+}
+
+/// What is known of it is no number.
+bool has_text(const std::vector<ShellText>& items) {
+  return std::ranges::any_of(items,
+                             [](const ShellText& item) { return !item.unresolved && !is_number(item.characters); });
+}
+
 }  // namespace
 
 ShellVariables::ShellVariables(std::string_view script, ShellBudget& budget) : script_(script), budget_(budget) {
@@ -91,6 +101,7 @@ std::vector<ShellText> ShellVariables::items_of(const ShellWord& word, std::size
 void ShellVariables::assign_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items,
                                   bool is_array, std::int32_t line) {
   note_assigned(variable, name, line);
+  variable.held_text |= has_text(items);
   if (variable.is_integer && !variable.is_changed && !compute_items(items, line)) {
     note_problem(line, fmt::format("what {} becomes is not computed", name));
     return lose(name, line);
@@ -112,6 +123,7 @@ void ShellVariables::assign_value(ShellVariable& variable, const std::string& na
 void ShellVariables::append_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items,
                                   bool is_array, std::int32_t line) {
   note_assigned(variable, name, line);
+  variable.held_text |= has_text(items);
   if (variable.lost_line > 0) return lose(name, variable.lost_line);
   const bool is_several = variable.is_array && !variable.items.empty() && variable.items.front().unresolved;
   if (variable.is_changed || variable.is_integer || (is_several && !is_array)) return lose(name, line);
@@ -164,6 +176,7 @@ std::optional<std::vector<ShellText>> ShellVariables::added_by(const ShellWord& 
   assign(word, false);
   ShellVariable after = std::move(state_.variables[name]);
   restore(name, existed ? &before : nullptr);
+  if (after.held_text) declared(name).held_text = true;
   if (after.lost_line > 0 || after.items.size() < before.items.size()) return std::nullopt;
   // Options that may be in it by another variable would be forgotten.
   if (!std::ranges::includes(before.doubts, after.doubts)) return std::nullopt;
@@ -319,15 +332,27 @@ void ShellVariables::doubt_numbers(std::string_view expression, std::size_t at) 
   for (std::size_t i = 0; i < expression.size();) {
     const std::size_t length = shell_name_length(expression.substr(i));
     if (length > 0) {
-      const Known known = look_up(expression.substr(i, length));
-      const ShellText* text =
-          known.variable == nullptr || known.variable->items.empty() ? nullptr : &known.variable->items.front();
-      if (text != nullptr && !text->unresolved &&
-          text->characters.find_first_not_of("0123456789", text->characters.starts_with('-') ? 1 : 0) !=
-              std::string::npos)
+      const auto found = state_.variables.find(std::string(expression.substr(i, length)));
+      if (found != state_.variables.end() &&
+          (has_text(found->second.items) || (found->second.lost_line > 0 && found->second.held_text)))
         note_problem(line_at(at), "this arithmetic is not followed");
     }
     i += std::max<std::size_t>(1, length);
+  }
+}
+
+void ShellVariables::doubt_sums(std::string_view word, std::size_t at) {
+  for (std::size_t i = word.find('$'); i != std::string_view::npos && !budget_.is_spent(); i = word.find('$', i + 1)) {
+    const std::string_view rest = word.substr(i + 1);
+    if (!rest.starts_with("((") && !rest.starts_with('[') && !rest.starts_with('{')) continue;
+    const std::size_t end =
+        rest.starts_with('[') ? std::min(word.find(']', i), word.size() - 1) + 1 : end_of_shell_unit(word, i);
+    budget_.spend_steps(end - i, at);
+    if (rest.starts_with('{')) {
+      doubt_left(word.substr(i, end - i), at);
+    } else {
+      doubt_numbers(word.substr(i, end - i), at);
+    }
   }
 }
 
@@ -335,9 +360,17 @@ void ShellVariables::doubt_numbers(std::string_view expression, std::size_t at) 
 void ShellVariables::doubt_left(std::string_view unit, std::size_t at) {
   if (!unit.starts_with("${")) return;
   const std::string_view inner = unit.substr(2, unit.size() - std::min<std::size_t>(unit.size(), 3));
+  const auto text_of = [this](std::string_view name) {
+    const Known known = look_up(name.substr(0, shell_name_length(name)));
+    const bool has = known.variable != nullptr && !known.variable->items.empty();
+    return has                         ? std::optional(known.variable->items.front().characters)
+           : known.variable != nullptr ? std::optional<std::string>("")
+                                       : std::nullopt;
+  };
   if (inner.starts_with('!')) {
-    const Known known = look_up(inner.substr(1, shell_name_length(inner.substr(1))));
-    if (known.variable != nullptr) note_problem(line_at(at), "which variable this is, is not followed");
+    const std::optional<std::string> name = text_of(inner.substr(1));
+    if (name && (name->empty() || shell_name_length(*name) != name->size()))
+      note_problem(line_at(at), "which variable this is, is not followed");
     return;
   }
   const std::size_t length = shell_name_length(inner);
@@ -354,8 +387,7 @@ void ShellVariables::doubt_left(std::string_view unit, std::size_t at) {
     return;
   }
   if (rest.starts_with('?') || rest.starts_with(":?")) {
-    const Known known = look_up(inner.substr(0, length));
-    if (known.variable != nullptr) note_problem(line_at(at), "the script may end here, as this has no value");
+    if (text_of(inner) == "") note_problem(line_at(at), "the script may end here, as this has no value");
     return;
   }
   if (std::string_view(":-=+#%/^,@").find(rest.front()) == std::string_view::npos)

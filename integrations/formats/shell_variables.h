@@ -26,6 +26,7 @@ struct ShellVariable {
   bool is_changed = false;   ///< by `declare -l`, `-u`, `-n` and the like: it does not hold what it is given
   bool is_readonly = false;  ///< or may be
   bool is_array = false;
+  bool held_text = false;     ///< it was, or may have been, given what is no number
   bool held_options = false;  ///< of one that is lost: it began with an option
   std::int32_t lost_line =
       0;  ///< the line of a command that is not followed and may have set it; 0: its value is known
@@ -50,6 +51,8 @@ class ShellVariables {
   [[nodiscard]] std::optional<std::vector<ShellText>> added_by(const ShellWord& word);
   /// A command in `line` that is not followed may have set it.
   void lose(const std::string& name, std::int32_t line);
+  /// A shell may end over the sums in a word, if it comes to it: names in them that hold no number.
+  void doubt_sums(std::string_view word, std::size_t at);
   /// The same of every variable, those too that no line of the script names.
   void lose_all(std::int32_t line, std::size_t at);
   void doubt(const std::string& name, std::int32_t number) {

@@ -89,7 +89,7 @@ class RandomShell {
       case 4:
         return "$(echo " + number() + ")";
       case 5:
-        return one({"''", "", "\" 3\"", "'2 4'", "~", "*", "a{1,2}", "010", "0x10", "1+2", "-1", "\"1  2\""});
+        return one({"''", "", "\" 3\"", "'2 4'", "a{1,2}", "010", "0x10", "1+2", "-1", "\"1  2\""});
       case 6:
         return "\"${" + v + ":-x}" + number() + "\"";
       case 7:
@@ -97,8 +97,7 @@ class RandomShell {
       case 8:
         return "${U" + one({":-5", ":=5", ":+5", "", "-6"}) + "}";
       case 9:
-        return one(
-            {"$PWD", "$HOME", "${PATH:-5}", "$RANDOM", "$SECONDS", "$LINENO", "$UID", "${SHELL:+5}", "$_", "$-"});
+        return one({"$RANDOM", "$SECONDS", "$LINENO", "$UID", "${SHELL:+5}", "$PPID", "${HOME:+5}"});
       case 10:
         return one(
             {"${L[0]}", "${L[@]}", "$L", "${#L}", "\"${L[*]}\"", "${L[-1]}", "\"$*\"", "$1", "\"$@\"", "${1:-4}"});
