@@ -181,22 +181,36 @@ std::size_t ShellVariables::end_of_unit(std::size_t at, std::size_t end, bool qu
   return std::min(unit, end);
 }
 
-/// `$((...))`, whose names are numbers or sums of them. What it sets has no value behind it.
-void ShellVariables::expand_arithmetic(std::size_t at, std::size_t unit, bool quoted, Fields& out) {
-  const std::string_view inner = script_.substr(at + 3, unit - std::min(unit, at + 5));
-  const ShellEffects effects = effects_of_expansion(script_.substr(at, unit - at));
-  const bool is_plain = effects.names.empty() && !effects.any;
-  if (const auto value = is_plain ? sum(inner, at) : std::nullopt) {
-    ShellText text;
-    text.add(std::to_string(*value), line_at(at));
-    if (sum_assumed_line_ > 0)
-      for (std::uint32_t i = 0; i < text.characters.size(); ++i) text.assumed.push_back({i, sum_assumed_line_});
-    insert_text(text, quoted, out);
-  } else {
-    doubt_numbers(inner, at);
-    if (is_plain && !is_sum_open_ && !budget_.is_spent()) note_problem(line_at(at), "this arithmetic is not followed");
-    leave(at, unit, out, is_plain ? sum_lost_line_ : 0);
+/// `$((...))`: what `$` begins in it is replaced first, then names are numbers or sums of them. What it sets has no
+/// value behind it.
+void ShellVariables::expand_arithmetic(std::size_t at, std::size_t unit, bool quoted, Fields& out, int depth) {
+  const std::size_t begin = at + 3, end = std::max(begin, unit - std::min<std::size_t>(unit, 2));
+  const bool is_closed = unit >= at + 5 && script_.substr(unit - 2, 2) == "))";
+  ShellEffects effects = effects_of_expansion(script_.substr(at, unit - at));
+  if (!is_closed || !effects.names.empty() || effects.any) {
+    doubt_numbers(script_.substr(at, unit - at), at);
+    return leave(at, unit, out);
   }
+  Fields inner;
+  inner.splits = false;
+  expand_into(begin, end, true, inner, depth + 1);
+  inner.finish();
+  const ShellText expression = inner.done.empty() ? ShellText{} : std::move(inner.done.front());
+  if (!expression.unresolved) lose_effects(expression.characters, at);
+  const auto value = expression.unresolved ? std::nullopt : sum(expression.characters, at);
+  if (!value) {
+    doubt_numbers(expression.characters, at);
+    const std::int32_t lost_line = expression.unresolved ? expression.lost_line : sum_lost_line_;
+    if (!expression.unresolved && !is_sum_open_ && !budget_.is_spent())
+      note_problem(line_at(at), "this arithmetic is not followed");
+    return leave(at, unit, out, lost_line);
+  }
+  ShellText text;
+  text.add(std::to_string(*value), line_at(at));
+  const std::int32_t assumed_line = std::max(sum_assumed_line_, expression.assumed_line());
+  if (assumed_line > 0)
+    for (std::uint32_t i = 0; i < text.characters.size(); ++i) text.assumed.push_back({i, assumed_line});
+  insert_text(text, quoted, out);
 }
 
 std::size_t ShellVariables::expand_dollar(std::size_t at, std::size_t end, bool quoted, Fields& out, int depth) {
@@ -213,7 +227,7 @@ std::size_t ShellVariables::expand_dollar(std::size_t at, std::size_t end, bool 
   if (rest.starts_with('\'') && !quoted) return expand_escaped(at, end, out);
   const std::size_t unit = end_of_unit(at, end, quoted);
   if (rest.starts_with("((")) {
-    expand_arithmetic(at, unit, quoted, out);
+    expand_arithmetic(at, unit, quoted, out, depth);
     return unit;
   }
   if (rest.starts_with('{')) {

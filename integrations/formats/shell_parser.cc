@@ -80,20 +80,28 @@ class Parser {
   ShellNode list() {
     lexer_.allow_arrays(true);
     ShellNode node{.kind = Kind::list, .begin = lexer_.peek().begin};
+    bool is_behind_command = false;
     while (!failed()) {
       lexer_.allow_arrays(true);
       const ShellToken& token = lexer_.peek();
+      if (token.kind == Token::semicolon && !is_behind_command) {
+        fail("a command is missing here");
+        break;
+      }
       if (token.kind == Token::newline || token.kind == Token::semicolon) {
         lexer_.take();
+        is_behind_command = false;
         continue;
       }
       if (is_in_kind(token.kind, {Token::end, Token::closes, Token::ends_arm})) break;
       if (token.kind == Token::word && closes_list(text_of(token.word))) break;
+      is_behind_command = true;
       ShellNode child = joined();
       if (failed() && child.children.empty() && child.words.empty()) break;
       if (lexer_.peek().kind == Token::ampersand && !failed()) {
         lexer_.take();
         child.is_background = true;
+        is_behind_command = false;
       } else if (!failed() && !is_in_kind(lexer_.peek().kind, {Token::newline, Token::semicolon, Token::end,
                                                                Token::closes, Token::ends_arm})) {
         const bool closes = lexer_.peek().kind == Token::word && closes_list(next_word()) && is_compound(child);
@@ -101,6 +109,12 @@ class Parser {
       }
       node.children.push_back(std::move(child));
     }
+    return node;
+  }
+  /// One with a command in it.
+  ShellNode lines() {
+    ShellNode node = list();
+    if (node.children.empty()) fail("a command is missing here");
     return node;
   }
   static bool is_in_kind(Token kind, std::initializer_list<Token> kinds) {
@@ -182,7 +196,7 @@ class Parser {
     } else if (const std::string_view word = text_of(token.word); word == "{") {
       lexer_.take();
       node.kind = Kind::group;
-      node.children.push_back(list());
+      node.children.push_back(lines());
       expect("}", "a } is missing here");
     } else if (word == "if") {
       decision(node);
@@ -190,7 +204,7 @@ class Parser {
       lexer_.take();
       node.kind = Kind::loop;
       node.words = {};
-      node.children.push_back(list());
+      node.children.push_back(lines());
       body_of_loop(node);
     } else if (is_in(word, {"for", "select"})) {
       each(node);
@@ -230,7 +244,7 @@ class Parser {
     }
     lexer_.take();
     node.kind = Kind::subshell;
-    node.children.push_back(list());
+    node.children.push_back(lines());
     if (!failed() && !accept(Token::closes)) fail("a ) is missing here");
   }
 
@@ -238,24 +252,24 @@ class Parser {
     node.kind = Kind::decision;
     do {
       lexer_.take();  // if, elif
-      node.children.push_back(list());
+      node.children.push_back(lines());
       const std::size_t then = lexer_.peek().begin;
       expect("then", "a then is missing here");
-      node.children.push_back(list());
+      node.children.push_back(lines());
       node.children.back().begin = then;
     } while (!failed() && next_word() == "elif");
-    if (!failed() && accept("else")) node.children.push_back(list());
+    if (!failed() && accept("else")) node.children.push_back(lines());
     expect("fi", "a fi is missing here");
   }
 
   void body_of_loop(ShellNode& node) {
     if (!failed() && next_word() == "{") {  // an old way to write it
       lexer_.take();
-      node.children.push_back(list());
+      node.children.push_back(lines());
       return expect("}", "a } is missing here");
     }
     expect("do", "a do is missing here");
-    node.children.push_back(list());
+    node.children.push_back(lines());
     expect("done", "a done is missing here");
   }
 

@@ -149,7 +149,7 @@ class ShellVariables {
   void note_assigned(const ShellVariable& variable, const std::string& name, std::int32_t line);
   bool compute_items(std::vector<ShellText>& items, std::int32_t line);
   void expand_list_of_own(std::size_t begin, std::size_t end, bool quoted, Fields& out);
-  void expand_arithmetic(std::size_t at, std::size_t unit, bool quoted, Fields& out);
+  void expand_arithmetic(std::size_t at, std::size_t unit, bool quoted, Fields& out, int depth);
   void expand_braces(std::size_t begin, std::size_t end, bool quoted, Fields& out, int depth);
   enum class Items : std::uint8_t { first, apart, joined };
   void insert(const ShellVariable& variable, bool quoted, Items which, Fields& out);

@@ -62,7 +62,7 @@ class Bash {
     write(root_ / "all.sh",
           "ulimit -t 5\ncd \"$1/work\" || exit 1\nfor ((i = 0; i < $2; ++i)); do\n"
           "  OUT=\"$1/$i.out\" PATH=\"$1/bin\" /bin/bash --norc --noprofile \"$1/$i.sh\" </dev/null >/dev/null "
-          "2>&1\ndone\n");
+          "2>&1\ndone\nexit 0\n");
     const std::string command = "env -i /bin/bash --norc --noprofile '" + (root_ / "all.sh").string() + "' '" +
                                 root_.string() + "' " + std::to_string(scripts.size());
     EXPECT_EQ(std::system(command.c_str()), 0);
@@ -285,7 +285,10 @@ const std::vector<Case> kCases = {
     {"AssigningAValue", "A='MBS=9'\necho $((A))", false},
     {"OctalNumber", "MBS=$((010))", false},
     {"HexNumber", "MBS=$((0x10))", false},
-    {"TextOfAName", "A=1+2\nMBS=$(($A * 3))", false},
+    {"TextOfAName", "A=1+2\nMBS=$(($A * 3))", true},
+    {"DefaultInASum", "MBS=$((${N:-2} * ${MBS}))", true},
+    {"OutputInASum", "X=$(($(nproc) / 2))", true},
+    {"SumOfNoNumber", "A='4 5'\nX=$((A * 2))", false},
     {"ValueOfAName", "A=1+2\nMBS=$((A * 3))", true},
     {"Item", "L=(1)\n((L[0] = 5)); MBS=$L", false},
     // Declarations.
@@ -349,6 +352,8 @@ const std::vector<Case> kCases = {
     {"CasePattern", "case $MBS in\n[0-9]) MBS=2 ;;\nesac", false},
     {"CaseFallsThrough", "case $MBS in\n4) X=1 ;&\n5) MBS=2 ;;\nesac", false},
     {"Select", "select X in 1 2; do MBS=2; done < /dev/null", false},
+    {"Semicolons", "if true; then; MBS=2; fi", false},
+    {"LoopOfTheNextTime", "B=1; A=0\nfor i in 1 2; do B=$((A + 1)); A=5; done\nMBS=$B", false},
     {"Coprocess", "coproc MBS=2", false},
     // The script's own arguments.
     {"Unquoted", "X='5 6'; set -- $X; MBS=$2", true},
