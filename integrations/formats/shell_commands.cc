@@ -76,8 +76,7 @@ void ShellFollower::run_words(Words words, Words assignments, bool skips_functio
   Command command{.words = words, .assignments = assignments, .skips_functions = skips_functions};
   for (; !command.words.empty(); command.words = command.words.subspan(1)) {
     const std::string_view raw = variables_.raw(command.words.front());
-    command.is_literal = is_plain_shell_word(raw);
-    if (command.is_literal) {
+    if (is_plain_shell_word(raw)) {
       command.name = raw;
       return run_literal(command);
     }

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -70,7 +69,6 @@ class ShellFollower {
     Words words;                    ///< the first is or becomes the name
     Words assignments;              ///< before it
     std::vector<ShellText> fields;  ///< in place of the first, where that is not the name itself
-    bool is_literal = false;
     bool skips_functions = false;
   };
 
@@ -175,7 +173,6 @@ class ShellFollower {
   Left returned_ = Left::no;
   bool is_return_hopeful_ = false;
   bool exited_ = false;
-  int apart_ = 0;                  ///< shells of their own around here
   int left_out_calls_ = 0;         ///< around here
   int left_out_loops_ = 0;         ///< around here
   bool finds_trainings_ = true;    ///< in what is left out
