@@ -240,7 +240,11 @@ void ShellFollower::run_external(const Command& command) {
 bool ShellFollower::start(std::vector<ShellText> texts, std::size_t at, std::set<std::int32_t> doubts) {
   std::vector<ShellText> words;
   bool is_plain = true;
-  for (ShellText& text : texts) is_plain &= add_command_words(std::move(text), words);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::size_t before = words.size();
+    is_plain &= add_command_words(std::move(texts[i]), words);
+    if (words.size() > before + 1 && i + 1 < texts.size()) is_plain = false;  // what follows is not of that line
+  }
   const auto variables = [&] {
     budget_.spend_steps(variables_.held_characters(), at);
     return budget_.is_spent() ? ShellLaunches::Variables{} : scalars_of(variables_);

@@ -22,7 +22,8 @@ bool is_no_start(const std::vector<ShellText>& words) {
   constexpr std::array<std::string_view, 4> kBefore = {"nohup", "sudo", "env", "command"};
   std::size_t first = 0;
   while (first < words.size() && std::ranges::find(kBefore, words[first].characters) != kBefore.end()) ++first;
-  return first == words.size() || std::ranges::find(kNames, words[first].characters) != kNames.end();
+  if (first == words.size() || (words[first].characters.empty() && !words[first].unresolved)) return true;
+  return std::ranges::find(kNames, words[first].characters) != kNames.end();
 }
 
 bool is_python(const ShellText& word) {

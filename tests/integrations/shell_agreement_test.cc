@@ -398,6 +398,8 @@ TEST(ShellAgreement, OfTrainingsWhereverTheyStand) {
                                             "OPTS=\"--num-layers 2 --micro-batch-size 3\"\n",
                                             "X=$(" + kTraining + "2)\n" + kTraining + "3\n",
                                             "bash -c '" + kTraining + "$M; M=3'\n",
+                                            "bash -c '" + kTraining + "2' --more 3\n",
+                                            "\"\" " + kTraining + "2\n",
                                             "if false; then\n" + kTraining + "2\nelse\n" + kTraining + "3\nfi\n"};
   const Tally tally = compare(bash, scripts);
   EXPECT_EQ(tally.sure, 12U);
