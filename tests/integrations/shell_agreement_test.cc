@@ -408,7 +408,7 @@ TEST(ShellAgreement, OfTrainingsWhereverTheyStand) {
 TEST(ShellAgreement, OfRandomScripts) {
   if (!Bash::is_there()) GTEST_SKIP() << "there is no /bin/bash";
   const Bash bash;
-  const std::size_t count = number_from("TIDEMARK_SHELL_SCRIPTS", 4000);
+  const std::size_t count = number_from("TIDEMARK_SHELL_SCRIPTS", 3000);
   testing::RandomShell random(number_from("TIDEMARK_SHELL_SEED", 1));
   std::vector<std::string> scripts;
   for (std::size_t i = 0; i < count; ++i) scripts.push_back(random.script());
