@@ -252,6 +252,7 @@ class OptionReader {
       } else if (is_any(word)) {
         leave_out(word);
       }
+      doubt_pattern(word);
       require_known(word, launcher);
       if (!refused_.empty()) return bad_input(refused_);
     }
@@ -262,6 +263,21 @@ class OptionReader {
   /// It may stand for any words.
   static bool is_any(const ShellText& word) {
     return word.unresolved && (word.characters.starts_with('$') || word.characters.starts_with('`'));
+  }
+
+  /// `*`, `~` and `{a,b}`: what the shell puts there, only its machine says.
+  static bool is_pattern(const ShellText& word) {
+    return word.unresolved && word.characters.find_first_of("$`") == std::string::npos;
+  }
+  /// Of an argument that decides memory, or of a word that may become options.
+  void doubt_pattern(const ShellText& word) {
+    if (!is_pattern(word)) return;
+    const bool is_value = !out_.set.arguments.empty() && !out_.set.arguments.back().is_switch;
+    if (is_value && !estimate::is_used(out_.set.arguments.back().name) && !is_option(word.characters) &&
+        std::string_view("*?[{").find(word.characters.front()) == std::string_view::npos)
+      return;
+    leave_unread(word, fmt::format("what the shell makes of {} the script alone does not say; put it in quotes",
+                                   shown(word.characters)));
   }
 
   /// A value that decides memory, or words that may be options, and that a line which is not followed may have set.

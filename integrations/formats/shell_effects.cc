@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <iterator>
+
+#include "integrations/formats/shell_lexer.h"
+#include "integrations/formats/shell_names.h"
 
 namespace tidemark::formats {
 namespace {
@@ -11,10 +15,6 @@ constexpr std::string_view kBlank = " \t\r\n";
 
 bool is_one(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, text) != words.end();
-}
-
-bool starts_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 std::string without_quotes(std::string_view word) {
@@ -71,13 +71,19 @@ bool is_of_environment(std::string_view word) {
   return std::ranges::find(kKnown, name) != kKnown.end();
 }
 
-/// `eval set -- ...` renews the script's own arguments; conda and the like print what sets up the environment.
+/// Conda and the like print what sets up the environment.
+bool sets_up_environment(std::string_view word) {
+  if (without_quotes(word) == "$__conda_setup") return true;
+  const bool is_output = word.find("$(") != std::string_view::npos || word.find('`') != std::string_view::npos;
+  return is_output && word.find('=') == std::string_view::npos &&
+         (word.find("conda") != std::string_view::npos || word.find("mamba") != std::string_view::npos ||
+          word.find("ssh-agent") != std::string_view::npos);
+}
+
+/// `eval set -- ...` renews the script's own arguments.
 bool is_harmless_eval(std::span<const std::string_view> words) {
   if (words.size() < 2 || without_quotes(words[1]) == "set") return true;
-  return std::ranges::any_of(words, [](std::string_view word) {
-    return word.find("conda") != std::string_view::npos || word.find("mamba") != std::string_view::npos ||
-           word.find("ssh-agent") != std::string_view::npos;
-  });
+  return words.size() == 2 && sets_up_environment(words[1]);
 }
 
 bool assigns_at(std::string_view rest) {
@@ -86,14 +92,22 @@ bool assigns_at(std::string_view rest) {
   return rest.starts_with('=') && !rest.starts_with("==");
 }
 
-}  // namespace
-
-std::size_t shell_name_length(std::string_view text) {
-  if (text.empty() || !starts_name(text.front())) return 0;
-  std::size_t length = 1;
-  while (length < text.size() && (starts_name(text[length]) || (text[length] >= '0' && text[length] <= '9'))) ++length;
-  return length;
+void merge(ShellEffects more, ShellEffects& effects) {
+  std::ranges::move(more.names, std::back_inserter(effects.names));
+  effects.any |= more.any;
 }
+
+/// One past the `]` of a subscript at `at`.
+std::size_t end_of_subscript(std::string_view text, std::size_t at) {
+  int level = 0;
+  for (; at < text.size(); ++at) {
+    if (text[at] == '[') ++level;
+    if (text[at] == ']' && --level == 0) return at + 1;
+  }
+  return text.size();
+}
+
+}  // namespace
 
 ShellEffects effects_of_builtin(std::span<const std::string_view> words) {
   if (words.empty()) return {};
@@ -110,8 +124,7 @@ ShellEffects effects_of_builtin(std::span<const std::string_view> words) {
   }
   if (first == "let") {
     ShellEffects effects;
-    for (const std::string_view word : words.subspan(1))
-      for (std::string& name : names_set_by(without_quotes(word))) effects.names.push_back(std::move(name));
+    for (const std::string_view word : words.subspan(1)) merge(effects_of_arithmetic(without_quotes(word)), effects);
     return effects;
   }
   if (is_one(first, {"source", "."})) return {.names = {}, .any = words.size() < 2 || !is_of_environment(words[1])};
@@ -119,8 +132,8 @@ ShellEffects effects_of_builtin(std::span<const std::string_view> words) {
   return {};
 }
 
-std::vector<std::string> names_set_by(std::string_view expression) {
-  std::vector<std::string> names;
+ShellEffects effects_of_arithmetic(std::string_view expression) {
+  ShellEffects effects;
   for (std::size_t at = 0; at < expression.size();) {
     const std::size_t length = shell_name_length(expression.substr(at));
     if (length == 0) {
@@ -129,24 +142,49 @@ std::vector<std::string> names_set_by(std::string_view expression) {
     }
     const std::string_view name = expression.substr(at, length);
     const std::string_view before = expression.substr(0, at);
+    const bool braced = before.ends_with("${");
+    const bool is_text = braced || before.ends_with('$');
     at += length;
-    const std::size_t next = std::min(expression.find_first_not_of(kBlank, at), expression.size());
-    const std::size_t last = before.find_last_not_of(kBlank);
-    const std::string_view close = last == std::string_view::npos ? std::string_view{} : before.substr(0, last + 1);
-    if (assigns_at(expression.substr(next)) || close.ends_with("++") || close.ends_with("--")) names.emplace_back(name);
+    std::size_t behind = at;
+    if (braced && behind < expression.size() && expression[behind] == '}') ++behind;
+    if (!is_text && behind < expression.size() && expression[behind] == '[')
+      behind = end_of_subscript(expression, behind);
+    const std::size_t next = std::min(expression.find_first_not_of(kBlank, behind), expression.size());
+    const std::string_view sign = is_text ? before.substr(0, before.size() - (braced ? 2 : 1)) : before;
+    const std::size_t last = sign.find_last_not_of(kBlank);
+    const std::string_view close = last == std::string_view::npos ? std::string_view{} : sign.substr(0, last + 1);
+    const bool sets = assigns_at(expression.substr(next)) || close.ends_with("++") || close.ends_with("--");
+    if (sets && is_text) effects.any = true;
+    if (sets && !is_text) effects.names.emplace_back(name);
   }
-  return names;
+  return effects;
 }
 
-std::vector<std::string> names_given_defaults(std::string_view word) {
-  std::vector<std::string> names;
-  for (std::size_t at = word.find("${"); at != std::string_view::npos; at = word.find("${", at + 2)) {
-    const std::string_view inner = word.substr(at + 2);
+ShellEffects effects_of_expansion(std::string_view word) {
+  ShellEffects effects;
+  for (std::size_t at = word.find('$'); at != std::string_view::npos; at = word.find('$', at + 1)) {
+    const std::string_view rest = word.substr(at + 1);
+    if (rest.starts_with("((") || rest.starts_with('[')) {
+      const std::size_t end = rest.starts_with('[') ? at + 1 + end_of_subscript(rest, 0) : end_of_shell_unit(word, at);
+      merge(effects_of_arithmetic(word.substr(at, end - at)), effects);
+      at = std::max(at, std::min(end, word.size()) - 1);
+      continue;
+    }
+    if (!rest.starts_with('{')) continue;
+    constexpr std::size_t kLongest = 256;  // of a name with its subscript
+    const std::string_view inner = rest.substr(1, kLongest);
     const std::size_t length = shell_name_length(inner);
-    const std::string_view rest = inner.substr(length);
-    if (length > 0 && (rest.starts_with(":=") || rest.starts_with('='))) names.emplace_back(inner.substr(0, length));
+    const std::string_view behind = inner.substr(length);
+    if (length > 0 && (behind.starts_with(":=") || behind.starts_with('='))) {
+      effects.names.emplace_back(inner.substr(0, length));
+    } else if (inner.starts_with('!') && inner.substr(0, inner.find('}')).find('=') != std::string_view::npos) {
+      effects.any = true;
+    } else if (behind.starts_with('[') || (behind.starts_with(':') && behind.size() > 1 &&
+                                           std::string_view("-+?=").find(behind[1]) == std::string_view::npos)) {
+      merge(effects_of_arithmetic(inner.substr(0, std::min(inner.find('}'), inner.size()))), effects);
+    }
   }
-  return names;
+  return effects;
 }
 
 }  // namespace tidemark::formats

@@ -18,13 +18,11 @@ struct ShellEffects {
 /// environment (CANN's set_env.sh, conda, .bashrc) count as none: they know no variable of a job.
 [[nodiscard]] ShellEffects effects_of_builtin(std::span<const std::string_view> words);
 
-/// The names an expression of `((...))` or `let` sets: `A = 1`, `B += 2`, `C++`, `--D`.
-[[nodiscard]] std::vector<std::string> names_set_by(std::string_view expression);
+/// The variables that an expression of `((...))`, `let` or `${NAME:...}` sets: `A = 1`, `B += 2`, `C++`, `--D`, `E[0] =
+/// 1`.
+[[nodiscard]] ShellEffects effects_of_arithmetic(std::string_view expression);
 
-/// The names `${NAME:=value}` and `${NAME=value}` in a word set.
-[[nodiscard]] std::vector<std::string> names_given_defaults(std::string_view word);
-
-/// Length of the name at the beginning of `text`; 0: none.
-[[nodiscard]] std::size_t shell_name_length(std::string_view text);
+/// Those that replacing the variables in a word as written sets: `${NAME:=value}`, `$((NAME++))`, `${LIST[NAME++]}`.
+[[nodiscard]] ShellEffects effects_of_expansion(std::string_view word);
 
 }  // namespace tidemark::formats

@@ -1,8 +1,11 @@
 #pragma once
-// A shell script cut into commands and words, nothing expanded and nothing executed. Private to formats.
+// The words of a shell script and what stands between them, nothing expanded and nothing executed. Which of them a
+// command is made of, its parser says. Private to formats.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,18 +19,26 @@ struct ShellWord {
   std::vector<ShellWord> items;
 };
 
-/// What stands behind a command.
-enum class ShellJoin : std::uint8_t { next, and_then, or_else, pipe };
-
-struct ShellCommand {
-  std::vector<ShellWord> words;
-  ShellJoin join = ShellJoin::next;
-  bool opens_function = false;  ///< its last word is a name with `()` behind it
+struct ShellToken {
+  enum class Kind : std::uint8_t {
+    word,
+    redirection,  ///< with its file or here-string as the word
+    newline,
+    semicolon,
+    ends_arm,  ///< `;;`, and with `&` in its text what only some shells have
+    ampersand,
+    pipe,
+    and_then,
+    or_else,
+    opens,   ///< (
+    closes,  ///< )
+    end,
+  };
+  Kind kind = Kind::end;
+  ShellWord word;
+  std::size_t begin = 0;
+  std::size_t end = 0;
 };
-
-/// Redirections, comments and here-documents are left out; parentheses and semicolons end a command, `((...))` is one
-/// word. Quotes and brackets that are never closed reach to the end of the script.
-[[nodiscard]] std::vector<ShellCommand> shell_commands(std::string_view script);
 
 /// What begins and nothing ends: the first of each kind, npos where there is none.
 struct ShellUnended {
@@ -37,9 +48,67 @@ struct ShellUnended {
   std::size_t here_document = std::string_view::npos;  ///< its `<<`; to the shell it ends with the script
   std::size_t parenthesis = std::string_view::npos;    ///< a `(` among options: no shell runs that
 };
-[[nodiscard]] ShellUnended find_unended(std::string_view script);
+
+/// Comments are left out; here-documents are passed over with the line that begins them. Quotes and brackets that are
+/// never closed reach to the end of the script.
+class ShellLexer {
+ public:
+  explicit ShellLexer(std::string_view script) : script_(script) {}
+
+  /// What comes next; end of the script: end, again and again.
+  [[nodiscard]] const ShellToken& peek();
+  ShellToken take();
+  /// Where a command may begin: `((...))` as one word. False: there is none.
+  bool take_arithmetic(ShellWord& word);
+  /// What stands behind `[[`, operators and all, without `]]`. False: nothing ends it.
+  bool take_test(std::vector<ShellWord>& words);
+  /// Whether words may be `NAME=(...)`: before a command and behind `export` and the like.
+  void allow_arrays(bool may) { may_be_array_ = may; }
+  /// Goes on behind the end of the line.
+  void skip_line();
+
+  [[nodiscard]] const ShellUnended& unended() const { return unended_; }
+  void note_parenthesis(std::size_t at) { unended_.parenthesis = std::min(unended_.parenthesis, at); }
+  /// Here-documents whose delimiter is not quoted: variables in them are replaced.
+  [[nodiscard]] const std::vector<ShellWord>& open_documents() const { return open_documents_; }
+
+ private:
+  struct HereDocument {
+    std::size_t begin = 0;
+    std::string delimiter;
+    bool has_tabs = false;  ///< <<-
+    bool is_quoted = false;
+  };
+
+  [[nodiscard]] char look(std::size_t ahead = 0) const {
+    return at_ + ahead < script_.size() ? script_[at_ + ahead] : '\0';
+  }
+  bool skip_continuation();
+  void skip_blanks();
+  void scan();
+  void scan_operator();
+  void scan_word();
+  void scan_redirection(std::size_t begin);
+  void skip_here_documents();
+  ShellWord word();
+  void read_items(ShellWord& array);
+  void take_unit();
+  bool take_subscript(std::size_t begin);
+  ShellWord test_word(bool is_expression);
+
+  std::string_view script_;
+  std::size_t at_ = 0;
+  bool is_peeked_ = false;
+  ShellToken token_;
+  bool may_be_array_ = false;
+  bool in_array_ = false;
+  std::size_t examined_ = 0;  ///< up to here no `((...))` begins that is not taken
+  ShellUnended unended_;
+  std::vector<HereDocument> here_;
+  std::vector<ShellWord> open_documents_;
+};
 
 /// One past what begins at `at` with a quote, `${`, `$(` or a backquote; at + 1 for anything else.
-[[nodiscard]] std::size_t end_of_shell_unit(std::string_view script, std::size_t at);
+[[nodiscard]] std::size_t end_of_shell_unit(std::string_view script, std::size_t at, bool quoted = false);
 
 }  // namespace tidemark::formats

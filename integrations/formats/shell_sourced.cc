@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "integrations/formats/shell_budget.h"
-#include "integrations/formats/shell_effects.h"
-#include "integrations/formats/shell_lexer.h"
+#include "integrations/formats/shell_names.h"
+#include "integrations/formats/shell_parser.h"
 #include "integrations/formats/shell_text.h"
 #include "integrations/formats/shell_variables.h"
 #include "integrations/formats/utf8.h"
@@ -18,36 +18,33 @@ bool is_one(std::string_view text, std::initializer_list<std::string_view> words
   return std::ranges::find(words, text) != words.end();
 }
 
-bool is_assignment(std::string_view text) {
-  const std::size_t length = shell_name_length(text);
-  return length > 0 && (text.substr(length).starts_with('=') || text.substr(length).starts_with("+="));
-}
-
 /// `export NAME=value OTHER`.
-bool take_declaration(const ShellCommand& command, ShellVariables& variables) {
+bool take_declaration(const ShellNode& command, ShellVariables& variables) {
   const bool exports = variables.raw(command.words.front()) == "export";
   for (std::size_t i = 1; i < command.words.size(); ++i) {
     const ShellWord& word = command.words[i];
     const std::string_view text = variables.raw(word);
     const bool is_name = !text.empty() && shell_name_length(text) == text.size();
-    if (!is_name && !is_assignment(text)) return false;
+    if (!is_name && !is_shell_assignment(text)) return false;
     if (!is_name) variables.assign(word, exports);
-    if (is_name && exports && variables.all().contains(std::string(text))) variables.mark_exported(std::string(text));
+    ShellVariable& variable = variables.declared(std::string(text.substr(0, shell_name_length(text))));
+    variable.exported |= exports;
+    variable.is_readonly |= !exports;
   }
   return true;
 }
 
 /// False: it is none of what only assigns or only says something.
-bool take(const ShellCommand& command, ShellVariables& variables) {
-  if (command.join != ShellJoin::next || command.opens_function) return false;
+bool take(const ShellNode& command, ShellVariables& variables) {
+  if (command.kind != ShellNode::Kind::simple || command.is_background || !command.redirections.empty()) return false;
   const std::string_view first = variables.raw(command.words.front());
   if (is_one(first, {"export", "readonly"})) return take_declaration(command, variables);
-  if (is_one(first, {"echo", "ulimit", "true"})) return true;
-  if (first == ":") {
+  if (is_one(first, {"echo", "ulimit", "true", ":"})) {
     for (const ShellWord& word : command.words) (void)variables.expand(word);
     return true;
   }
-  if (!std::ranges::all_of(command.words, [&](const ShellWord& word) { return is_assignment(variables.raw(word)); }))
+  if (!std::ranges::all_of(command.words,
+                           [&](const ShellWord& word) { return is_shell_assignment(variables.raw(word)); }))
     return false;
   for (const ShellWord& word : command.words) variables.assign(word, false);
   return true;
@@ -80,16 +77,18 @@ std::optional<std::string> path_beside(const ShellText& word) {
 
 bool take_assignments(std::string_view text, std::int32_t line, std::size_t at, ShellVariables& variables,
                       ShellBudget& budget) {
-  if (!require_utf8(text, "").ok() || !is_ended(find_unended(text))) return false;
+  if (!require_utf8(text, "").ok()) return false;
   constexpr std::size_t kStepsOfFile = 1024;
   budget.spend_steps(kStepsOfFile + text.size() + variables.held_characters(), at);
   if (budget.is_spent()) return false;
   ShellBudget own;
   ShellVariables inner(text, own);
   inner.take_over(variables);
-  const std::vector<ShellCommand> commands = shell_commands(text);
-  const bool is_taken = std::ranges::all_of(
-      commands, [&](const ShellCommand& command) { return command.words.empty() || take(command, inner); });
+  const ShellTree tree = parse_shell(text);
+  if (!is_ended(tree.unended) || !tree.unparsed.empty()) return false;
+  const bool is_taken =
+      std::ranges::all_of(tree.root.children, [&](const ShellNode& command) { return take(command, inner); }) &&
+      inner.problems().empty();
   budget.spend_characters(own.characters(), at);
   budget.spend_steps(own.steps(), at);
   if (!is_taken || budget.is_spent() || own.is_spent()) return false;

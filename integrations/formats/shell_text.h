@@ -21,7 +21,8 @@ struct ShellText {
     std::uint32_t at = 0;   ///< of characters
     std::int32_t line = 0;  ///< of that command
   };
-  std::vector<Assumed> assumed;  ///< ascending
+  std::vector<Assumed> assumed;        ///< ascending
+  std::vector<std::uint32_t> unknown;  ///< characters of what the script alone does not say; ascending
 
   void add(char c, std::int32_t line) {
     characters += c;
@@ -34,6 +35,8 @@ struct ShellText {
   void add(const ShellText& other) {
     for (const Assumed& one : other.assumed)
       assumed.push_back({static_cast<std::uint32_t>(characters.size()) + one.at, one.line});
+    for (const std::uint32_t one : other.unknown)
+      unknown.push_back(static_cast<std::uint32_t>(characters.size()) + one);
     characters += other.characters;
     lines.insert(lines.end(), other.lines.begin(), other.lines.end());
     unresolved |= other.unresolved;
@@ -44,12 +47,22 @@ struct ShellText {
     const auto first = lines.begin() + static_cast<std::ptrdiff_t>(begin);
     ShellText text{.characters = characters.substr(begin, size),
                    .lines = {first, first + static_cast<std::ptrdiff_t>(size)},
-                   .unresolved = unresolved,
-                   .lost_line = lost_line};
+                   .unresolved = false};
+    for (const std::uint32_t one : unknown)
+      if (one >= begin && one - begin < size) text.unknown.push_back(one - static_cast<std::uint32_t>(begin));
+    text.unresolved = !text.unknown.empty();
+    text.lost_line = text.unresolved ? lost_line : 0;
     for (const Assumed& one : assumed)
       if (one.at >= begin && one.at - begin < size)
         text.assumed.push_back({one.at - static_cast<std::uint32_t>(begin), one.line});
     return text;
+  }
+  /// All of it stands for something the script alone does not say.
+  void make_unknown(std::int32_t lost = 0) {
+    unknown.clear();
+    for (std::uint32_t i = 0; i < characters.size(); ++i) unknown.push_back(i);
+    unresolved = true;
+    lost_line = std::max(lost_line, lost);
   }
   /// The script decides what it is.
   [[nodiscard]] bool is_known() const { return !unresolved && assumed.empty(); }

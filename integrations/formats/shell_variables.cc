@@ -1,54 +1,45 @@
 #include "integrations/formats/shell_variables.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "integrations/formats/shell_arithmetic.h"
 #include "integrations/formats/shell_effects.h"
+#include "integrations/formats/shell_names.h"
 
 namespace tidemark::formats {
 namespace {
 
-constexpr std::string_view kBlank = " \t\r\n";
-constexpr int kDeepest = 32;
 /// A character of a sum is looked at by every level of its grammar.
 constexpr std::size_t kStepsOfSum = 8;
 
-/// Between quotes, `$@` and `${NAME[@]}` are as many words as they hold: of none, no word.
-bool is_list(std::string_view quoted) {
-  if (quoted.starts_with("$@") || quoted.starts_with("${@")) return true;
-  if (!quoted.starts_with("${")) return false;
-  const std::string_view inner = quoted.substr(2);
-  return inner.substr(shell_name_length(inner)).starts_with("[@]");
+/// What the shell itself goes by: with it set, words are cut or read in another way.
+bool changes_the_shell(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kNames = {"IFS", "POSIXLY_CORRECT", "BASH_COMPAT", "GLOBIGNORE"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
+/// `[3]=x` in `A=([3]=x)`.
+bool has_index(std::string_view item) {
+  return item.starts_with('[') &&
+         (item.find("]=") != std::string_view::npos || item.find("]+=") != std::string_view::npos);
+}
+
+bool is_number(std::string_view text) {
+  return text.find_first_not_of("0123456789", text.starts_with('-') ? 1 : 0) == std::string_view::npos;
+}
+
+/// What is known of it is no number.
+bool has_text(const std::vector<ShellText>& items) {
+  return std::ranges::any_of(items,
+                             [](const ShellText& item) { return !item.unresolved && !is_number(item.characters); });
 }
 
 }  // namespace
-
-/// Fields under construction.
-struct ShellVariables::Fields {
-  std::vector<ShellText> done;
-  ShellText current;
-  bool started = false;           ///< an empty pair of quotes is a field, too
-  std::int32_t assumed_line = 0;  ///< what is added now is a default that this line may replace
-
-  void add(char c, std::int32_t line) {
-    if (assumed_line > 0) add_assumed(assumed_line);
-    current.add(c, line);
-    started = true;
-  }
-  /// Of the character that is added next.
-  void add_assumed(std::int32_t line) {
-    const auto at = static_cast<std::uint32_t>(current.characters.size());
-    if (current.assumed.empty() || current.assumed.back().at != at) current.assumed.push_back({at, line});
-  }
-  void finish() {
-    if (started) done.push_back(std::move(current));
-    current = {};
-    started = false;
-  }
-};
 
 ShellVariables::ShellVariables(std::string_view script, ShellBudget& budget) : script_(script), budget_(budget) {
   for (std::size_t i = 0; i < script.size(); ++i)
@@ -59,50 +50,41 @@ std::int32_t ShellVariables::line_at(std::size_t offset) const {
   return static_cast<std::int32_t>(std::ranges::lower_bound(line_ends_, offset) - line_ends_.begin()) + 1;
 }
 
-std::vector<ShellText> ShellVariables::expand(const ShellWord& word) {
-  at_ = word.begin;
-  spend(kShellCharactersOfWord);
-  Fields fields;
-  expand_into(word.begin, word.end, false, fields, 0);
-  fields.finish();
-  return std::move(fields.done);
+void ShellVariables::note_problem(std::int32_t line, std::string what) {
+  constexpr std::size_t kMost = 20;
+  const auto is_same = [&](const Problem& one) { return one.line == line && one.what == what; };
+  if (problems_.size() < kMost && std::ranges::none_of(problems_, is_same))
+    problems_.push_back({.line = line, .what = std::move(what)});
 }
 
-ShellText ShellVariables::expand_whole(std::size_t begin, std::size_t end, int depth) {
-  Fields fields;
-  expand_into(begin, end, false, fields, depth);
-  fields.finish();
-  ShellText whole;
-  for (const ShellText& field : fields.done) {
-    if (!whole.characters.empty()) whole.add(' ', field.line(line_at(begin)));
-    whole.add(field);
-  }
-  return whole;
+// ---- assignments ----------------------------------------------------------------------------------------------------
+
+ShellVariable& ShellVariables::declared(const std::string& name) {
+  const auto [place, is_new] = state_.variables.try_emplace(name);
+  if (is_new) place->second.is_set = false;
+  return place->second;
 }
 
 bool ShellVariables::assign(const ShellWord& word, bool exported) {
   const std::string_view text = raw(word);
+  if (!is_shell_assignment(text)) return false;
   const std::size_t length = shell_name_length(text);
-  const bool appends = length > 0 && text.substr(length).starts_with("+=");
-  if (length == 0 || (!appends && !text.substr(length).starts_with('='))) return false;
+  const bool appends = text[length] == '+';
   const std::string name(text.substr(0, length));
+  const std::int32_t line = line_at(word.begin);
   const std::set<std::int32_t> outer = take_reached();
   std::vector<ShellText> items = items_of(word, word.begin + length + (appends ? 2 : 1));
-  ShellVariable& variable = variables_[name];
+  ShellVariable& variable = declared(name);
   if (!appends) variable.doubts.clear();
   variable.doubts.insert(reached_.begin(), reached_.end());
   reached_ = outer;
-  variable.exported |= exported;
-  if (appends && (variable.is_integer || variable.lost_line > 0)) {
-    lose(name, variable.lost_line > 0 ? variable.lost_line : line_at(word.begin));
-  } else if (!appends) {
-    variable.lost_line = 0;
-    variable.items = std::move(items);
-  } else if (word.is_array || variable.items.size() > 1) {
-    variable.items.insert(variable.items.end(), items.begin(), items.end());
+  variable.exported |= exported || state_.exports_all;
+  if (std::ranges::any_of(word.items, [this](const ShellWord& item) { return has_index(raw(item)); })) {
+    lose(name, line);
+  } else if (appends) {
+    append_value(variable, name, std::move(items), word.is_array, line);
   } else {
-    if (variable.items.empty()) variable.items.emplace_back();
-    variable.items.front().add(items.front());
+    assign_value(variable, name, std::move(items), word.is_array, line);
   }
   return true;
 }
@@ -115,24 +97,89 @@ std::vector<ShellText> ShellVariables::items_of(const ShellWord& word, std::size
   return items;
 }
 
-void ShellVariables::set(const std::string& name, ShellText text) {
-  ShellVariable& variable = variables_[name];
+/// An array keeps its other items where one value is given.
+void ShellVariables::assign_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items,
+                                  bool is_array, std::int32_t line) {
+  note_assigned(variable, name, line);
+  variable.held_text |= has_text(items);
+  if (variable.is_integer && !variable.is_changed && !compute_items(items, line)) {
+    note_problem(line, fmt::format("what {} becomes is not computed", name));
+    return lose(name, line);
+  }
+  if (variable.is_changed) return lose(name, line);
+  const bool is_first = variable.is_array && !is_array;
+  if (is_first && (variable.lost_line > 0 || (!variable.items.empty() && variable.items.front().unresolved)))
+    return lose(name, line);
+  variable.is_array |= is_array;
+  variable.is_set = true;
   variable.lost_line = 0;
-  variable.items = {std::move(text)};
+  if (is_first && !variable.items.empty()) {
+    variable.items.front() = std::move(items.front());
+  } else {
+    variable.items = std::move(items);
+  }
+}
+
+void ShellVariables::append_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items,
+                                  bool is_array, std::int32_t line) {
+  note_assigned(variable, name, line);
+  variable.held_text |= has_text(items);
+  if (variable.lost_line > 0) return lose(name, variable.lost_line);
+  const bool is_several = variable.is_array && !variable.items.empty() && variable.items.front().unresolved;
+  if (variable.is_changed || variable.is_integer || (is_several && !is_array)) return lose(name, line);
+  variable.is_set = true;
+  if (is_array) {
+    variable.is_array = true;
+    for (ShellText& item : items) variable.items.push_back(std::move(item));
+  } else {
+    if (variable.items.empty()) variable.items.emplace_back();
+    variable.items.front().add(items.front());
+  }
+}
+
+void ShellVariables::note_assigned(const ShellVariable& variable, const std::string& name, std::int32_t line) {
+  if (variable.is_readonly)
+    note_problem(line, fmt::format("{} is readonly here, or may be: the shell does not take what it is given", name));
+  if (changes_the_shell(name)) note_problem(line, fmt::format("{} changes how the shell reads what follows", name));
+}
+
+/// Of `declare -i`: the sums of the items. False: they have none that is known.
+bool ShellVariables::compute_items(std::vector<ShellText>& items, std::int32_t line) {
+  for (ShellText& item : items) {
+    const auto none = [](std::string_view) { return std::optional<std::int64_t>(); };
+    budget_.spend_steps(kStepsOfSum * item.characters.size(), at_);
+    const auto value = item.is_known() && !budget_.is_spent() ? shell_arithmetic(item.characters, none) : std::nullopt;
+    if (!value) return false;
+    item = {};
+    item.add(std::to_string(*value), line);
+  }
+  return true;
+}
+
+void ShellVariables::set(const std::string& name, ShellText text, std::int32_t line) {
+  std::vector<ShellText> items;
+  items.push_back(std::move(text));
+  ShellVariable& variable = declared(name);
+  variable.exported |= state_.exports_all;
+  variable.doubts.clear();
+  assign_value(variable, name, std::move(items), false, line);
 }
 
 std::optional<std::vector<ShellText>> ShellVariables::added_by(const ShellWord& word) {
   const std::string name(raw(word).substr(0, shell_name_length(raw(word))));
-  const auto found = variables_.find(name);
-  const bool existed = found != variables_.end();
+  const auto found = state_.variables.find(name);
+  const bool existed = found != state_.variables.end();
   const ShellVariable before = existed ? found->second : ShellVariable{};
   if (before.lost_line > 0) return std::nullopt;
   for (const ShellText& item : before.items) budget_.spend_steps(1 + item.characters.size(), word.begin);
   if (budget_.is_spent()) return std::nullopt;
   assign(word, false);
-  ShellVariable after = std::move(variables_[name]);
+  ShellVariable after = std::move(state_.variables[name]);
   restore(name, existed ? &before : nullptr);
+  if (after.held_text) declared(name).held_text = true;
   if (after.lost_line > 0 || after.items.size() < before.items.size()) return std::nullopt;
+  // Options that may be in it by another variable would be forgotten.
+  if (!std::ranges::includes(before.doubts, after.doubts)) return std::nullopt;
   std::vector<ShellText> added;
   for (std::size_t i = 0; i < after.items.size(); ++i) {
     const std::string kept = i < before.items.size() ? before.items[i].characters : std::string();
@@ -143,117 +190,108 @@ std::optional<std::vector<ShellText>> ShellVariables::added_by(const ShellWord& 
 }
 
 void ShellVariables::lose(const std::string& name, std::int32_t line) {
-  ShellVariable& variable = variables_[name];
+  ShellVariable& variable = declared(name);
+  variable.is_set = true;
   variable.held_options |= !variable.items.empty() && variable.items.front().characters.starts_with("--");
   variable.items.clear();
   variable.lost_line = line;
+  if (changes_the_shell(name)) note_problem(line, fmt::format("{} changes how the shell reads what follows", name));
 }
 
 void ShellVariables::lose_all(std::int32_t line, std::size_t at) {
-  budget_.spend_steps(variables_.size(), at);
+  budget_.spend_steps(state_.variables.size(), at);
   if (budget_.is_spent()) return;
-  for (const auto& [name, variable] : variables_) lose(name, line);
-  others_lost_line_ = line;
+  for (auto& [name, variable] : state_.variables) {
+    variable.is_set = true;
+    variable.held_options |= !variable.items.empty() && variable.items.front().characters.starts_with("--");
+    variable.items.clear();
+    variable.lost_line = line;
+  }
+  state_.others_lost_line = line;
+  if (state_.own.items) state_.own.items.reset();
+}
+
+void ShellVariables::unset(const std::string& name, std::int32_t line) {
+  const auto found = state_.variables.find(name);
+  if (found == state_.variables.end()) return;
+  if (found->second.is_readonly) note_problem(line, fmt::format("{} is readonly here, or may be", name));
+  state_.variables.erase(found);
 }
 
 void ShellVariables::restore(const std::string& name, const ShellVariable* before) {
   if (before == nullptr) {
-    variables_.erase(name);
+    state_.variables.erase(name);
   } else {
-    variables_[name] = *before;
+    state_.variables[name] = *before;
   }
 }
 
+// ---- what a name holds ----------------------------------------------------------------------------------------------
+
 ShellVariables::Known ShellVariables::look_up(std::string_view name) const {
-  const auto found = variables_.find(std::string(name));
-  if (found != variables_.end()) {
+  if (is_set_anew(name)) return {.is_outside = true};
+  const auto found = state_.variables.find(std::string(name));
+  if (found != state_.variables.end() && found->second.is_set) {
     const std::int32_t lost_line = found->second.lost_line;
     return {.variable = lost_line > 0 ? nullptr : &found->second, .lost_line = lost_line};
   }
-  const std::int32_t lost_line = shell_name_length(name) > 0 ? others_lost_line_ : 0;
+  if (is_set_outside(name)) return {.is_outside = true};
+  const std::int32_t lost_line = shell_name_length(name) > 0 ? state_.others_lost_line : 0;
   return {.variable = nullptr, .lost_line = lost_line, .is_unnamed = lost_line > 0};
 }
 
-std::optional<ShellVariable> ShellVariables::own_argument(char digit) const {
+/// An argument before it that may be several words, or none, leaves open which one it is.
+ShellVariables::OwnArgument ShellVariables::own_argument(char digit) const {
   const auto number = static_cast<std::size_t>(digit - '0');
-  if (!own_.items || number == 0 || number > own_.items->size()) return std::nullopt;
-  return ShellVariable{.items = {(*own_.items)[number - 1]}};
+  if (number == 0 || !state_.own.known) return {};
+  if (!state_.own.items) return {.is_taken_as_none = true};
+  const std::vector<ShellText>& items = *state_.own.items;
+  const std::size_t count = std::min(number, items.size());
+  for (std::size_t i = 0; i < count; ++i)
+    if (items[i].unresolved) return {};
+  if (number > items.size()) return {.is_known = true};
+  return {.is_known = true, .value = ShellVariable{.items = {items[number - 1]}}};
 }
 
 void ShellVariables::take_over(const ShellVariables& other) {
-  variables_ = other.variables_;
-  others_lost_line_ = other.others_lost_line_;
+  state_ = other.state_;
+}
+
+ShellVariables::State ShellVariables::state(std::size_t at) {
+  constexpr std::size_t kStepsOfState = 16;
+  std::size_t own = 0;
+  if (state_.own.items)
+    for (const ShellText& item : *state_.own.items) own += 1 + item.characters.size();
+  budget_.spend_steps(kStepsOfState + held_characters() + own, at);
+  return budget_.is_spent() ? State{} : state_;
 }
 
 void ShellVariables::move_to_line(std::int32_t line, const ShellVariables& before) {
-  for (auto& entry : variables_) {
+  for (auto& entry : state_.variables) {
     auto& variable = entry.second;  // clang 14: no lambda may name a structured binding
-    const auto old = before.variables_.find(entry.first);
+    const auto old = before.all().find(entry.first);
     const auto is_old = [&](std::size_t i) {
-      return old != before.variables_.end() && i < old->second.items.size() &&
+      return old != before.all().end() && i < old->second.items.size() &&
              old->second.items[i].characters == variable.items[i].characters &&
              old->second.items[i].lines == variable.items[i].lines;
     };
     for (std::size_t i = 0; i < variable.items.size(); ++i)
       if (!is_old(i)) std::ranges::fill(variable.items[i].lines, line);
-    const bool was_lost = old != before.variables_.end() && old->second.lost_line > 0;
+    const bool was_lost = old != before.all().end() && old->second.lost_line > 0;
     if (variable.lost_line > 0 && !was_lost) variable.lost_line = line;
   }
 }
 
 std::size_t ShellVariables::held_characters() const {
   std::size_t count = 0;
-  for (const auto& [name, variable] : variables_) {
-    count += name.size() + 1;
+  for (const auto& [name, variable] : state_.variables) {
+    count += name.size() + 1 + variable.doubts.size();
     for (const ShellText& item : variable.items) count += item.characters.size() + 1;
   }
   return count;
 }
 
-void ShellVariables::expand_into(std::size_t begin, std::size_t end, bool quoted, Fields& out, int depth) {
-  at_ = begin;
-  spend(end - begin);
-  if (depth > kDeepest) return;
-  for (std::size_t at = begin; at < end && !budget_.is_spent();) {
-    const char c = script_[at];
-    if (c == '\\' && at + 1 < end) {
-      const std::size_t next = script_[at + 1] == '\r' && at + 2 < end ? at + 2 : at + 1;
-      const bool kept = quoted && std::string_view("$`\"\\\n").find(script_[next]) == std::string_view::npos;
-      if (kept) out.add('\\', line_at(at));
-      if (script_[next] != '\n') out.add(script_[next], line_at(next));
-      at = next + 1;
-    } else if (c == '\'' && !quoted) {
-      out.started = true;
-      const std::size_t unit = end_of_unit(at, end);
-      for (std::size_t i = at + 1; i + 1 < unit; ++i) out.add(script_[i], line_at(i));
-      at = unit;
-    } else if (c == '"' && !quoted) {
-      const std::size_t unit = end_of_unit(at, end);
-      const std::size_t stop = std::max(at + 1, unit - 1);
-      out.started |= !is_list(script_.substr(at + 1, stop - at - 1));
-      expand_into(at + 1, stop, true, out, depth + 1);
-      at = unit;
-    } else if (c == '$') {
-      at = expand_dollar(at, end, quoted, out, depth);
-    } else if (c == '`') {
-      const std::size_t unit = end_of_unit(at, end);
-      leave(at, unit, out);
-      at = unit;
-    } else if (!quoted && kBlank.find(c) != std::string_view::npos) {
-      out.finish();
-      ++at;
-    } else {
-      out.add(c, line_at(at));
-      ++at;
-    }
-  }
-}
-
-std::size_t ShellVariables::end_of_unit(std::size_t at, std::size_t end) {
-  const std::size_t unit = end_of_shell_unit(script_, at);
-  budget_.spend_steps(unit - at, at);
-  return std::min(unit, end);
-}
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
 
 std::optional<std::int64_t> ShellVariables::arithmetic(std::string_view expression, std::size_t at) {
   const std::optional<std::int64_t> value = sum(expression, at);
@@ -263,201 +301,103 @@ std::optional<std::int64_t> ShellVariables::arithmetic(std::string_view expressi
 std::optional<std::int64_t> ShellVariables::sum(std::string_view expression, std::size_t at) {
   sum_lost_line_ = 0;
   sum_assumed_line_ = 0;
-  const auto value_of = [this, at](std::string_view name) -> std::optional<std::int64_t> {
-    const Known known = look_up(name);
-    sum_lost_line_ = std::max(sum_lost_line_, known.lost_line);
-    if (known.variable == nullptr || known.variable->items.empty()) return std::nullopt;
-    const std::string& text = known.variable->items.front().characters;
-    sum_lost_line_ = std::max(sum_lost_line_, known.variable->items.front().lost_line);
-    sum_assumed_line_ = std::max(sum_assumed_line_, known.variable->items.front().assumed_line());
-    budget_.spend_steps(kStepsOfSum * (text.size() + 1), at);
-    if (budget_.is_spent()) return std::nullopt;
-    return shell_arithmetic(text, [](std::string_view) { return std::nullopt; });
-  };
+  is_sum_open_ = false;
+  const auto value_of = [this, at](std::string_view name) { return number_of(name, at); };
   budget_.spend_steps(kStepsOfSum * expression.size(), at);
   return shell_arithmetic(expression, value_of);
 }
 
-/// `$((...))`, whose names are numbers or sums of them.
-void ShellVariables::expand_arithmetic(std::size_t at, std::size_t unit, bool quoted, Fields& out) {
-  const std::string_view inner = script_.substr(at + 3, unit - std::min(unit, at + 5));
-  if (const auto value = sum(inner, at)) {
-    ShellText text;
-    text.add(std::to_string(*value), line_at(at));
-    if (sum_assumed_line_ > 0)
-      for (std::uint32_t i = 0; i < text.characters.size(); ++i) text.assumed.push_back({i, sum_assumed_line_});
-    insert_text(text, quoted, out);
-  } else {
-    leave(at, unit, out, sum_lost_line_);
+/// `NAME` is computed, and what it says may set others; `$NAME` stands for its text.
+std::optional<std::int64_t> ShellVariables::number_of(std::string_view name, std::size_t at) {
+  const bool is_text = name.starts_with('$');
+  const Known known = look_up(name.substr(is_text ? 1 : 0));
+  sum_lost_line_ = std::max(sum_lost_line_, known.lost_line);
+  is_sum_open_ |= known.variable == nullptr;
+  if (known.variable == nullptr || known.variable->items.empty()) return std::nullopt;
+  const ShellText& text = known.variable->items.front();
+  sum_lost_line_ = std::max(sum_lost_line_, text.lost_line);
+  sum_assumed_line_ = std::max(sum_assumed_line_, text.assumed_line());
+  budget_.spend_steps(kStepsOfSum * (text.characters.size() + 1), at);
+  is_sum_open_ |= text.unresolved;
+  if (budget_.is_spent() || text.unresolved) return std::nullopt;
+  const bool is_number = text.characters.find_first_not_of("0123456789") == std::string::npos;
+  if (is_text && !is_number) return std::nullopt;
+  const std::string characters = text.characters;
+  lose_effects(characters, at);
+  return shell_arithmetic(characters, [](std::string_view) { return std::nullopt; });
+}
+
+/// Of text that is no number the shell ends with an error, or computes what it says.
+void ShellVariables::doubt_numbers(std::string_view expression, std::size_t at) {
+  for (std::size_t i = 0; i < expression.size();) {
+    const std::size_t length = shell_name_length(expression.substr(i));
+    if (length > 0) {
+      const auto found = state_.variables.find(std::string(expression.substr(i, length)));
+      if (found != state_.variables.end() &&
+          (has_text(found->second.items) || (found->second.lost_line > 0 && found->second.held_text)))
+        note_problem(line_at(at), "this arithmetic is not followed");
+    }
+    i += std::max<std::size_t>(1, length);
   }
 }
 
-std::size_t ShellVariables::expand_dollar(std::size_t at, std::size_t end, bool quoted, Fields& out, int depth) {
-  const std::size_t unit = end_of_unit(at, end);
-  const std::string_view rest = script_.substr(at + 1, end - at - 1);
-  if (rest.starts_with("((")) {
-    expand_arithmetic(at, unit, quoted, out);
-    return unit;
-  }
-  if (rest.starts_with('{')) {
-    expand_braces(at + 2, std::max(at + 2, unit - 1), quoted, out, depth);
-    return unit;
-  }
-  if (const std::size_t length = shell_name_length(rest); length > 0) {
-    const Known known = look_up(rest.substr(0, length));
-    if (known.variable == nullptr) {
-      leave(at, at + 1 + length, out, known.lost_line);
+void ShellVariables::doubt_sums(std::string_view word, std::size_t at) {
+  for (std::size_t i = word.find('$'); i != std::string_view::npos && !budget_.is_spent(); i = word.find('$', i + 1)) {
+    const std::string_view rest = word.substr(i + 1);
+    if (!rest.starts_with("((") && !rest.starts_with('[') && !rest.starts_with('{')) continue;
+    const std::size_t end =
+        rest.starts_with('[') ? std::min(word.find(']', i), word.size() - 1) + 1 : end_of_shell_unit(word, i);
+    budget_.spend_steps(end - i, at);
+    if (rest.starts_with('{')) {
+      doubt_left(word.substr(i, end - i), at);
     } else {
-      insert(*known.variable, quoted, false, out);
+      doubt_numbers(word.substr(i, end - i), at);
     }
-    return at + 1 + length;
   }
-  if (rest.starts_with('@') || rest.starts_with('*')) {
-    expand_own_arguments(at, at + 2, quoted, out);
-    return at + 2;
-  }
-  if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
-    if (const std::optional<ShellVariable> own = own_argument(rest.front())) {
-      insert(*own, quoted, false, out);
-    } else if (!own_.items || rest.front() == '0') {
-      leave(at, at + 2, out);
-    }
-    return at + 2;
-  }
-  if (!rest.starts_with('(') &&
-      (rest.empty() || std::string_view("0123456789#?!$-").find(rest.front()) == std::string_view::npos)) {
-    out.add('$', line_at(at));
-    return at + 1;
-  }
-  const std::size_t stop = rest.starts_with('(') ? unit : at + 2;
-  leave(at, stop, out);
-  return stop;
 }
 
-/// `$@`: as many words as there are. Of a function's from its caller nothing is known.
-void ShellVariables::expand_own_arguments(std::size_t at, std::size_t end, bool quoted, Fields& out) {
-  if (!own_.known) return leave(at, end, out, line_at(at));
-  if (!own_.items) return leave(at, end, out);
-  insert(ShellVariable{.items = *own_.items}, quoted, true, out);
-}
-
-/// The default behind `:-`, of a name that a line may set which is not followed: it is marked. One that is empty may
-/// hide any words.
-void ShellVariables::expand_default(std::size_t begin, std::size_t argument, std::size_t end, bool quoted, Fields& out,
-                                    int depth) {
-  if (argument >= end) return leave(begin - 2, end + 1, out);
-  const std::int32_t outer = std::exchange(out.assumed_line, others_lost_line_);
-  expand_into(argument, end, quoted, out, depth + 1);
-  out.assumed_line = outer;
-}
-
-/// The same of `:=`, which the name keeps.
-void ShellVariables::assign_default(std::size_t begin, std::size_t argument, std::size_t end, bool quoted, Fields& out,
-                                    int depth) {
-  ShellText value = expand_whole(argument, end, depth + 1);
-  if (value.characters.empty()) return leave(begin - 2, end + 1, out);
-  value.assumed.clear();
-  for (std::uint32_t i = 0; i < value.characters.size(); ++i) value.assumed.push_back({i, others_lost_line_});
-  insert_text(value, quoted, out);
-  const std::string_view name = script_.substr(begin, shell_name_length(script_.substr(begin)));
-  variables_[std::string(name)].items = {std::move(value)};
-}
-
-/// Between the braces of `${...}`: a name, `[@]`, or `:-` and the like with a default.
-void ShellVariables::expand_braces(std::size_t begin, std::size_t end, bool quoted, Fields& out, int depth) {
-  const std::string_view inner = script_.substr(begin, end - begin);
-  std::size_t length = shell_name_length(inner);
-  std::optional<ShellVariable> own;
-  if (length == 0 && !inner.empty() && inner.front() >= '0' && inner.front() <= '9') {
-    length = 1;
-    own = own_argument(inner.front());
-    if (!own_.known) return leave(begin - 2, end + 1, out);
-  }
-  std::string_view rest = inner.substr(length);
-  const Known known = look_up(inner.substr(0, length));
-  const ShellVariable* variable = own ? &*own : known.variable;
-  const std::size_t behind = begin + length + (rest.starts_with(':') ? 2 : 1);
-  if (known.is_unnamed && (rest.starts_with(":-") || rest.starts_with('-')))
-    return expand_default(begin, behind, end, quoted, out, depth);
-  if (known.is_unnamed && (rest.starts_with(":=") || rest.starts_with('=')))
-    return assign_default(begin, behind, end, quoted, out, depth);
-  if (known.lost_line > 0) {
-    leave(begin - 2, end + 1, out, known.lost_line);
+/// What stays as it is written may be no more than an error, which ends the script.
+void ShellVariables::doubt_left(std::string_view unit, std::size_t at) {
+  if (!unit.starts_with("${")) return;
+  const std::string_view inner = unit.substr(2, unit.size() - std::min<std::size_t>(unit.size(), 3));
+  const auto text_of = [this](std::string_view name) {
+    const Known known = look_up(name.substr(0, shell_name_length(name)));
+    const bool has = known.variable != nullptr && !known.variable->items.empty();
+    return has                         ? std::optional(known.variable->items.front().characters)
+           : known.variable != nullptr ? std::optional<std::string>("")
+                                       : std::nullopt;
+  };
+  if (inner.starts_with('!')) {
+    const std::optional<std::string> name = text_of(inner.substr(1));
+    if (name && (name->empty() || shell_name_length(*name) != name->size()))
+      note_problem(line_at(at), "which variable this is, is not followed");
     return;
   }
-  bool all = false;
-  for (const std::string_view index : {"[@]", "[*]"}) {
-    if (!rest.starts_with(index)) continue;
-    all = true;
-    rest.remove_prefix(index.size());
-  }
-  if (length == 0) {
-    const bool of_own = inner.starts_with('@') || inner.starts_with('*');
-    const bool none = of_own && own_.known && own_.items && own_.items->empty();
-    if (none) return;
-    if (of_own && inner.size() == 1) return expand_own_arguments(begin - 2, end + 1, quoted, out);
-    return leave(begin - 2, end + 1, out, of_own && !own_.known ? line_at(begin) : 0);
-  }
-  if (rest.empty()) {
-    variable == nullptr ? leave(begin - 2, end + 1, out) : insert(*variable, quoted, all, out);
+  const std::size_t length = shell_name_length(inner);
+  const std::string_view rest = inner.substr(length);
+  if (length == 0 || rest.empty()) return;
+  const bool is_offset =
+      rest.starts_with(':') && rest.size() > 1 && std::string_view("-=?+").find(rest[1]) == std::string_view::npos;
+  if (rest.starts_with('[') || is_offset) {
+    doubt_numbers(rest, at);
+    const bool is_error =
+        rest.find('/') != std::string_view::npos || rest.find('%') != std::string_view::npos ||
+        (is_offset && rest.find('-', std::min(rest.find(':', 1), rest.size())) != std::string_view::npos);
+    if (is_error) note_problem(line_at(at), "this arithmetic is not followed");
     return;
   }
-  const bool colon = rest.front() == ':';
-  const char operation = rest.size() > (colon ? 1U : 0U) ? rest[colon ? 1 : 0] : '\0';
-  const std::size_t argument = end - rest.size() + (colon ? 2 : 1);
-  const bool has_value = variable != nullptr && !variable->items.empty() &&
-                         !(colon && variable->items.size() == 1 && variable->items.front().characters.empty());
-  if ((operation == '-' || operation == '=' || operation == '?') && has_value) {
-    insert(*variable, quoted, all, out);
-  } else if (operation == '-') {
-    expand_into(argument, end, quoted, out, depth + 1);
-  } else if (operation == '=') {
-    const ShellText value = expand_whole(argument, end, depth + 1);
-    variables_[std::string(inner.substr(0, length))].items = {value};
-    insert_text(value, quoted, out);
-  } else if (operation == '+') {
-    if (has_value) expand_into(argument, end, quoted, out, depth + 1);
-  } else {
-    leave(begin - 2, end + 1, out);
+  if (rest.starts_with('?') || rest.starts_with(":?")) {
+    if (text_of(inner) == "") note_problem(line_at(at), "the script may end here, as this has no value");
+    return;
   }
+  if (std::string_view(":-=+#%/^,@").find(rest.front()) == std::string_view::npos)
+    note_problem(line_at(at), "this is no way to write a value that is known");
 }
 
-void ShellVariables::insert(const ShellVariable& variable, bool quoted, bool all, Fields& out) {
-  budget_.spend_steps(variable.doubts.size(), at_);
-  reached_.insert(variable.doubts.begin(), variable.doubts.end());
-  for (std::size_t i = 0; i < variable.items.size() && (all || i == 0) && !budget_.is_spent(); ++i) {
-    if (i > 0) spend(kShellCharactersOfWord);
-    if (i > 0) out.finish();
-    insert_text(variable.items[i], quoted, out);
-    if (all && quoted) out.started = true;
-  }
-}
-
-void ShellVariables::insert_text(const ShellText& text, bool quoted, Fields& out) {
-  spend(text.characters.size());
-  if (budget_.is_spent()) return;
-  auto assumed = text.assumed.begin();
-  for (std::size_t i = 0; i < text.characters.size(); ++i) {
-    const char c = text.characters[i];
-    while (assumed != text.assumed.end() && assumed->at < i) ++assumed;
-    const bool is_assumed = assumed != text.assumed.end() && assumed->at == i;
-    if (!quoted && kBlank.find(c) != std::string_view::npos) {
-      if (out.started) spend(kShellCharactersOfWord);
-      out.finish();
-    } else {
-      if (is_assumed) out.add_assumed(assumed->line);
-      out.add(c, text.lines[i]);
-      if (!text.unresolved || c != '$') continue;
-      out.current.unresolved = true;
-      out.current.lost_line = std::max(out.current.lost_line, text.lost_line);
-    }
-  }
-}
-
-void ShellVariables::leave(std::size_t begin, std::size_t end, Fields& out, std::int32_t lost_line) {
-  for (std::size_t i = begin; i < std::min(end, script_.size()); ++i) out.add(script_[i], line_at(i));
-  out.current.unresolved = true;
-  out.current.lost_line = std::max(out.current.lost_line, lost_line);
+void ShellVariables::lose_effects(std::string_view expression, std::size_t at) {
+  const ShellEffects effects = effects_of_arithmetic(expression);
+  for (const std::string& name : effects.names) lose(name, line_at(at));
+  if (effects.any) lose_all(line_at(at), at);
 }
 
 }  // namespace tidemark::formats

@@ -13,9 +13,12 @@ reader_sources(integrations/formats
   allocation_trace blank_text calibration_file captured_step_json captured_step_text csv_table expert_counts graph_columns
   import_arguments import_captured_step import_device_samples import_expert_counts import_measured_memory
   import_memory_record import_minimalloc_csv import_op_times import_operator_memory import_rmm_log import_snapshot
-  import_trace import_yaml int_column interval_gaps interval_problem json_node near_miss pickle_reader predicted_times_file
-  program_columns program_file program_messages program_rules quantity rate_candidates search_log session_log shell_arithmetic shell_effects shell_lexer
-  shell_script shell_sourced shell_variables snapshot_origins time_constants time_device_file time_truth_file truth_file utf8 yaml_fields yaml_tree)
+  import_trace import_yaml int_column interval_gaps interval_problem json_node near_miss pickle_reader
+  predicted_times_file program_columns program_file program_messages program_rules quantity rate_candidates search_log
+  session_log shell_arithmetic shell_builtins shell_commands shell_condition shell_declarations shell_effects
+  shell_expansion shell_follower shell_launch shell_left_out shell_lexer shell_names shell_parser shell_script
+  shell_sourced shell_variables snapshot_origins time_constants time_device_file time_truth_file truth_file utf8
+  yaml_fields yaml_tree)
 reader_sources(integrations/ci
   baseline baseline_text budget_file budget_job control_texts content_hash date decimal_text job_limit json_parts
   load_choice plain_words rank_choice_text safe_text tolerance_text)

@@ -56,10 +56,32 @@ TEST(ShellBudget, CountsTheSumsThatNamesStandFor) {
   EXPECT_EQ(refusal_of(sums + kLaunch), "f.sh:18: " + kTooManySteps);
 }
 
-/// Every command asks all blocks around it whether they are followed.
-TEST(ShellBudget, CountsTheBlocksACommandStandsIn) {
-  EXPECT_EQ(refusal_of(repeated("if true; then\n", 4000) + repeated("A=1\n", 4000) + kLaunch),
-            "f.sh:1670: " + kTooManySteps);
+/// A frame of the stack for each.
+TEST(ShellBudget, BoundsTheCommandsACommandStandsIn) {
+  const std::string message =
+      "f.sh:200: this command stands in more than 200 others; a launch script needs no more than a few";
+  EXPECT_EQ(refusal_of(repeated("if true; then\n", 4000) + repeated("A=1\n", 4000) + kLaunch), message);
+  for (const char* open : {"( ", "{ ", "while ", "f() { ", "case a in a) ", "! { ", "true | { "})
+    EXPECT_NE(refusal_of(repeated(open, 4000) + kLaunch).find("stands in more than 200 others"), std::string::npos)
+        << open;
+}
+
+/// A shell of its own begins with a copy of all that is known.
+TEST(ShellBudget, CountsTheCopiesOfSubshells) {
+  const std::string large = "A=" + repeated("x", 20'000) + "\n";
+  EXPECT_EQ(refusal_of(large + repeated("(B=1)\n", 1000) + kLaunch), "f.sh:211: " + kTooManySteps);
+  EXPECT_NE(refusal_of(large + repeated("U=$(date) && { B=1; C=2; }\n", 1000) + kLaunch).find(kTooManySteps),
+            std::string::npos);
+}
+
+/// Calls that double at every level.
+TEST(ShellBudget, CountsCallsOfCalls) {
+  std::string calls = "f0() { A=1; }\n";
+  for (int i = 1; i < 15; ++i) calls += fmt::format("f{}() {{ f{}; f{}; f{}; f{}; }}\n", i, i - 1, i - 1, i - 1, i - 1);
+  EXPECT_NE(refusal_of(calls + "f14\n" + kLaunch).find(" expands to more than "), std::string::npos);
+  EXPECT_NE(refusal_of(calls + "[ -f x ] && f14\n" + repeated("[ -f x ] && f14\n", 50) + kLaunch)
+                .find(" expands to more than "),
+            std::string::npos);
 }
 
 /// Where each unit begins its end is looked for, again at every level of nesting.
