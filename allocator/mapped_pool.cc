@@ -17,6 +17,7 @@ MappedPool::MappedPool(const Shared& shared, Bytes address_space_bytes)
 /// Once; a smaller range is better than none.
 DeviceCode MappedPool::reserve_range() {
   if (base_ != 0) return DeviceCode::ok;
+  space_.reserve(1);  // so that growing it, once the device has given the range, cannot fail
   Bytes bytes = address_space_bytes_;
   DeviceCode code = shared_.device.reserve(bytes, base_);
   for (int tries = 0; code == DeviceCode::out_of_memory && tries < 4; ++tries) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "allocator/block_pool.h"
 #include "allocator/give_back.h"
@@ -76,9 +77,9 @@ void MappedPool::unmap_again(std::size_t count) {
 
 DeviceCode MappedPool::resume(Bytes limit_bytes) {
   if (!suspended_) return DeviceCode::ok;
-  const MetadataVector<Stretch> needed = used_granules(away_);
+  MetadataVector<Stretch> needed = used_granules(away_);
   forget(without(away_, needed));
-  away_ = needed;
+  away_ = std::move(needed);  // moved: it may be longer, and nothing may fail behind forget()
   Bytes need = 0;
   for (const Stretch& stretch : away_) need += stretch.bytes;
   if (reserved_bytes_ + need > limit_bytes) return DeviceCode::out_of_memory;

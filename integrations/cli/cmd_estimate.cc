@@ -13,6 +13,7 @@
 #include "integrations/formats/predicted_times_file.h"
 #include "integrations/formats/rank_memory_report.h"
 #include "integrations/formats/rate_candidates.h"
+#include "integrations/formats/shown.h"
 #include "integrations/formats/summary_text.h"
 #include "integrations/formats/time_report.h"
 #include "integrations/formats/time_truth_file.h"
@@ -115,7 +116,8 @@ class EstimateCommand final : public Command {
 
   [[nodiscard]] std::vector<std::string> time_notes() const {
     if (predicted_.empty()) return {};
-    return {formats::utf8_text(predicted_.native()) + " holds the predicted seconds: they are not this program's own"};
+    return {formats::printable(formats::utf8_text(predicted_.native())) +
+            " holds the predicted seconds: they are not this program's own"};
   }
 
   Result<std::string> tried_rates(const std::vector<step_time::TimeRow>& rows) const {

@@ -29,7 +29,12 @@ def rows_of_device(program, rows_file, name):
     """(rows, the entries of the file that they are) that are scored and predicted with the constants of `name`."""
     answer = ask(program, rows_file, name, [{n: c.prior for n, c in CONSTANTS.items()}])
     with open(rows_file, encoding="utf-8") as file:
-        entries = json.load(file)["rows"]
+        try:
+            entries = json.load(file)["rows"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unfit(f"{rows_file} is no JSON of {{\"rows\": [...]}} ({error})") from None
+    if [row["id"] for row in answer["rows"]] != [entry["id"] for entry in entries]:
+        raise Unfit(f"{program} answers for other rows than those of {rows_file}")
     rows, kept = [], []
     for row, seconds, entry in zip(answer["rows"], answer["candidates"][0], entries):
         if row["constants"] != name or not row["scored"] or row["measured_s"] is None or seconds is None:

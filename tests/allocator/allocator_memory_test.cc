@@ -224,6 +224,35 @@ TEST(AllocatorMemory, AnAllocationThatFailsLosesNothing) {
             2);
 }
 
+// The first block asks the device for the range of addresses that all others lie in.
+TEST(AllocatorMemory, AFirstAllocationThatFailsLeavesThePoolWhole) {
+  for (int k = 0;; ++k) {
+    SCOPED_TRACE(k);
+    const std::unique_ptr<SimDevice> simulated = make_sim_device({.capacity_bytes = 256_MiB, .check_races = false});
+    SafeDevice device(*simulated);
+    StreamOrder order;
+    StreamHandle stream{};
+    ASSERT_EQ(device.create_stream(StreamRole::compute, stream), DeviceCode::ok);
+    CachingAllocator allocator(device, order, {});
+    Address address = 0;
+    allocations_left = k;
+    const DeviceCode code = allocator.allocate(4_MiB, stream, address);
+    const bool struck = allocations_left < 0;
+    allocations_left = -1;
+    if (!struck) {
+      EXPECT_EQ(code, DeviceCode::ok);
+      EXPECT_GT(k, 2);
+      break;
+    }
+    EXPECT_EQ(code, DeviceCode::no_resource);
+    EXPECT_EQ(allocator.allocate(4_MiB, stream, address), DeviceCode::ok) << allocator.last_error();
+    EXPECT_EQ(allocator.validate(), "");
+    EXPECT_EQ(allocator.free(address), DeviceCode::ok);
+    allocator.empty_cache();
+    EXPECT_EQ(allocator.statistics().reserved_bytes.current, 0);
+  }
+}
+
 /// A block of 128 MiB, every other granule of which has given its memory back.
 Address lend_with_holes(Scene& s) {
   constexpr Bytes kGranules = 64;
