@@ -76,6 +76,9 @@ using namespace literals;
 class SafeDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
+  DeviceCode reserve(Bytes bytes, Address& address) override {
+    return spared([&] { return ForwardingDevice::reserve(bytes, address); });
+  }
   DeviceCode map(Address at, Bytes bytes) override {
     return spared([&] { return ForwardingDevice::map(at, bytes); });
   }
