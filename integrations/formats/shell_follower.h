@@ -34,6 +34,8 @@ class ShellFollower {
   Result<ShellScript> finish();
   /// A line of what was left out.
   void note(std::size_t offset, const std::string& what);
+  /// What is not followed as a shell would, so that the script is never sure.
+  void doubt(std::size_t at, std::string what) { doubt_line(variables_.line_at(at), std::move(what)); }
 
  private:
   using Words = std::span<const ShellWord>;
@@ -98,7 +100,6 @@ class ShellFollower {
   [[nodiscard]] bool is_hidden(const std::string& name) const;
   [[nodiscard]] bool is_set_before_call(const std::string& name) const;
   void note_taken_empty(std::size_t at, const std::vector<std::string>& names);
-  void doubt(std::size_t at, std::string what) { doubt_line(variables_.line_at(at), std::move(what)); }
   void doubt_line(std::int32_t line, std::string what);
   void find_inner_trainings(const ShellNode& node);
 

@@ -6,6 +6,7 @@
 
 #include "integrations/formats/shell_follower.h"
 #include "integrations/formats/shell_parser.h"
+#include "integrations/formats/shell_unusual.h"
 #include "integrations/formats/shown.h"
 #include "integrations/formats/utf8.h"
 
@@ -48,6 +49,8 @@ Result<ShellScript> read_shell_script(std::string_view text, std::string_view fi
   ShellFollower follower(text, file_name, read_beside);
   if (tree.unended.here_document != std::string_view::npos)
     follower.note(tree.unended.here_document, "this here-document never ends; what follows is left out");
+  for (const ShellUnusual& unusual : unusual_text(text)) follower.doubt(unusual.at, unusual.what);
+  for (const ShellUnusual& unusual : unusual_commands(text, tree)) follower.doubt(unusual.at, unusual.what);
   follower.follow(tree);
   return follower.finish();
 }

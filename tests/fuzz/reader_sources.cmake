@@ -17,7 +17,7 @@ reader_sources(integrations/formats
   predicted_times_file program_columns program_file program_messages program_rules quantity rate_candidates search_log
   session_log shell_arithmetic shell_builtins shell_commands shell_condition shell_declarations shell_effects
   shell_expansion shell_follower shell_launch shell_left_out shell_lexer shell_names shell_parser shell_script
-  shell_sourced shell_variables snapshot_origins time_constants time_device_file time_truth_file truth_file utf8
+  shell_sourced shell_unusual shell_unusual_text shell_variables snapshot_origins time_constants time_device_file time_truth_file truth_file utf8
   yaml_fields yaml_tree)
 reader_sources(integrations/ci
   baseline baseline_text budget_file budget_job control_texts content_hash date decimal_text job_limit json_parts
