@@ -94,6 +94,10 @@ class ShellLexer {
   void read_items(ShellWord& array);
   void take_unit();
   bool take_subscript(std::size_t begin);
+  struct Next {
+    std::size_t from = 1, at = 0;  ///< no other stands between
+  };
+  std::size_t next(char c, Next& known) const;
   ShellWord test_word(bool is_expression);
 
   std::string_view script_;
@@ -103,10 +107,17 @@ class ShellLexer {
   bool may_be_array_ = false;
   bool in_array_ = false;
   std::size_t examined_ = 0;  ///< up to here no `((...))` begins that is not taken
+  Next next_bracket_, next_line_;
   ShellUnended unended_;
   std::vector<HereDocument> here_;
   std::vector<ShellWord> open_documents_;
 };
+
+/// Where one of `characters` stands outside of quotes, `${...}` and `$(...)`, from `at` on; npos: nowhere.
+[[nodiscard]] std::size_t find_bare(std::string_view word, std::string_view characters, std::size_t at = 0);
+
+/// `{a,b}` or `{1..3}` outside of quotes: the shell makes several words of it.
+[[nodiscard]] bool has_bare_alternatives(std::string_view word);
 
 /// One past what begins at `at` with a quote, `${`, `$(` or a backquote; at + 1 for anything else.
 [[nodiscard]] std::size_t end_of_shell_unit(std::string_view script, std::size_t at, bool quoted = false);

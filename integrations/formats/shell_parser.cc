@@ -201,6 +201,7 @@ class Parser {
     } else if (word == "if") {
       decision(node);
     } else if (is_in(word, {"while", "until"})) {
+      node.is_until = word == "until";
       lexer_.take();
       node.kind = Kind::loop;
       node.words = {};
