@@ -393,6 +393,9 @@ void ShellFollower::leave_assignment_out(const ShellWord& word) {
   const std::string_view raw = variables_.raw(word);
   const std::string name(raw.substr(0, shell_name_length(raw)));
   const std::int32_t line = variables_.line_at(word.begin);
+  const auto found = variables_.all().find(name);
+  if (found != variables_.all().end() && found->second.is_readonly)
+    doubt(word.begin, fmt::format("{} is readonly here, or may be: the shell does not take what it is given", name));
   bool is_open = !is_shell_assignment(raw) || (left_out_loops_ > 0 && depends_on_others(raw, name));
   for (const ShellWord& item : word.items)
     is_open |= left_out_loops_ > 0 && depends_on_others(variables_.raw(item), name);

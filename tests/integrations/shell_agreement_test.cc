@@ -294,6 +294,7 @@ const std::vector<Case> kCases = {
     // Declarations.
     {"Readonly", "readonly MBS\nMBS=2", false},
     {"ReadonlyByDeclare", "declare -r MBS=2\nMBS=3", false},
+    {"ReadonlyInALoop", "X=1; f() { readonly X; for i in 1; do X=2; done; MBS=3; }\nf", false},
     {"Reference", "declare -n R=MBS\nR=2", false},
     {"Integer", "declare -i MBS=3+4", true},
     {"IntegerLater", "declare -i MBS\nMBS=3+4", true},
