@@ -244,6 +244,7 @@ void ShellFollower::run_external(const Command& command) {
   for (auto one = before.rbegin(); one != before.rend(); ++one)
     variables_.restore(one->first, one->second ? &*one->second : nullptr);
   status_ = {.truth = std::nullopt, .is_hopeful = true};
+  if (is_shell_assignment(command.name)) status_ = {.truth = false};  // behind a word of nothing it is no assignment
 }
 
 bool ShellFollower::start(std::vector<ShellText> texts, std::size_t at, std::set<std::int32_t> doubts) {
@@ -552,7 +553,10 @@ void ShellFollower::run_shift(const Command& command) {
     if (is_counted) count = static_cast<std::size_t>(std::stoi(text.characters));
   }
   status_ = {.truth = std::nullopt};
-  if (is_counted && own.items->empty() && count == 1) return;
+  if (is_counted && own.items->empty() && count == 1) {
+    status_ = {.truth = false};
+    return;
+  }
   // What stands for several words cannot be counted.
   is_counted = is_counted && count <= own.items->size() &&
                std::all_of(own.items->begin(), own.items->begin() + static_cast<std::ptrdiff_t>(count),

@@ -81,7 +81,7 @@ std::vector<ShellText> ShellVariables::expand(const ShellWord& word) {
   spend(kShellCharactersOfWord);
   const std::string_view text = raw(word);
   Fields fields;
-  if (text.starts_with("<(") || text.starts_with(">(") || has_alternatives(text)) fields.is_elsewhere = true;
+  if (find_bare(text, "<>") != std::string_view::npos || has_alternatives(text)) fields.is_elsewhere = true;
   const bool is_elsewhere = fields.is_elsewhere;
   expand_into(word.begin, word.end, false, fields, 0);
   fields.finish();
@@ -93,6 +93,8 @@ std::vector<ShellText> ShellVariables::expand(const ShellWord& word) {
 ShellText ShellVariables::expand_whole(std::size_t begin, std::size_t end, int depth) {
   Fields fields;
   fields.splits = false;
+  if (depth == 0 && find_bare(script_.substr(begin, end - begin), "<>") != std::string_view::npos)
+    fields.is_elsewhere = true;  // <(command)
   expand_into(begin, end, false, fields, depth);
   fields.finish();
   return fields.done.empty() ? ShellText{} : std::move(fields.done.front());

@@ -120,8 +120,9 @@ std::map<std::string, std::string> options_of(const Words& words) {
   std::string name;
   for (const std::string& word : words) {
     if (word.starts_with("--")) {
-      name = word.substr(2);
-      options[name].clear();
+      const std::size_t end = std::min(word.find('='), word.size());
+      name = word.substr(2, end - 2);
+      options[name] = word.substr(std::min(end + 1, word.size()));
     } else if (!name.empty()) {
       options[name] += (options[name].empty() ? "" : " ") + word;
     }
@@ -444,6 +445,8 @@ const std::vector<Case> kCases = {
     {"SourceOfFunctions", "f() { MBS=2; }\nsource <(echo 'f() { MBS=3; }')\nf", false},
     {"FolderChanged", "PWD=3; cd /\nMBS=$PWD", false},
     {"FolderChangedLeftOut", "PWD=3; [ ! -f x ] && cd /\nMBS=$PWD", false},
+    {"AssignmentBehindNothing", "set -e\ne=; $e X=5", false},
+    {"FileOfACommand", "MBS=--x=<(true)", false},
     // Output of commands.
     {"DocumentInOutput", "X=$(cat <<E\nit's\nE\n)\nMBS=2\n# don't)", true},
     {"CommentInOutput", "X=$(true # it's )\n)\nMBS=2\n# don't)", true},

@@ -183,6 +183,16 @@ class RandomShell {
          ";;\nesac\nbreak\ndone"});
   }
 
+  /// While the shell ends over a command that fails, only what the script decides: programs that fail are its
+  /// machine's.
+  std::string strict() {
+    const std::string v = name();
+    return one({"set -e; ", "set -eu; ", "set -o errexit; "}) +
+           joined({one({"true", "false", "[ 1 = 2 ]", "! true", "false || true", "false && true", "(exit 1)",
+                        "{ false; }", "if false; then :; fi", "[ 1 = 2 ] && A=3", "((1 > 2))", "let 0"}),
+                   "; ", v, "=", one({"5", "${U:-3}", "$A", "$U"}), "; set +eu"});
+  }
+
   std::string redirected(int depth) {
     const std::string file = one({" > log", " < /no/such", " > /no/such/x", " 2>&1", " > /dev/null 2>&1", " <<< x"});
     return (chance(2) ? group(depth) : chance(2) ? assignment() : call()) + file;
@@ -220,8 +230,8 @@ class RandomShell {
       case 12:
         return joined({"set -- ", number(), " ", value()});
       case 13:
-        return one({"shift", "shift 2", "set -e", "set -u", "set +e", "set -", "set 5 6", "set --", "set -- \"$@\" 8",
-                    "set -a", "set -k", "set - 5", "set +a"});
+        return one({"shift", "shift 2", "set -e; set +e", "set -", "set 5 6", "set --", "set -- \"$@\" 8", "set -a",
+                    "set -k", "set - 5", "set +a"});
       case 14:
         return v + "=$1";
       case 15:
@@ -258,8 +268,7 @@ class RandomShell {
         return joined(
             {one({"mkdir x", "cd /no/such", "nvidia-smi", "true", "false"}), one({" || ", " && "}), assignment()});
       case 3:
-        return one({"set -- 4 6", "set -- $A", "shift", "shift 2", "set -e", "set -euo pipefail", "set 5 6", "set -a",
-                    "set +a"});
+        return one({"set -- 4 6", "set -- $A", "shift", "shift 2", "set -e; set +e", "set 5 6", "set -a", "set +a"});
       case 4:
         return v + "=$1";
       case 5:
@@ -378,7 +387,9 @@ class RandomShell {
 
   std::string statement(int depth) {
     if (depth > 3) return assignment();
-    switch (below(32)) {
+    switch (below(33)) {
+      case 32:
+        return strict();
       case 30:
         return over_arguments(depth);
       case 31:
