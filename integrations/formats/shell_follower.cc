@@ -16,6 +16,12 @@ namespace {
 
 using Kind = ShellNode::Kind;
 
+bool speaks_of_training(std::string_view text) {
+  const bool trains =
+      text.find("--num-layers") != std::string_view::npos || text.find("--micro-batch-size") != std::string_view::npos;
+  return trains && text.find(".py") != std::string_view::npos;
+}
+
 /// Of `> file` and `< file`, but for files that are always there.
 bool may_not_open(std::string_view redirection) {
   const std::size_t sign = std::min(redirection.find_first_of("<>"), redirection.size());
@@ -54,11 +60,13 @@ void ShellFollower::note_taken_empty(std::size_t at, const std::vector<std::stri
 void ShellFollower::follow(const ShellTree& tree) {
   for (const ShellUnparsed& unparsed : tree.unparsed)
     doubt(unparsed.at, fmt::format("this is not read as a shell reads it: {}", unparsed.what));
-  for (const ShellWord& document : tree.open_documents) {
-    budget_.spend_steps(document.end - document.begin, document.begin);
-    const ShellEffects effects = effects_of_expansion(variables_.raw(document));
+  documents_ = tree.documents;
+  for (const ShellDocument& document : documents_) {
+    if (!document.is_open) continue;
+    budget_.spend_steps(document.body.end - document.body.begin, document.body.begin);
+    const ShellEffects effects = effects_of_expansion(variables_.raw(document.body));
     if (!effects.names.empty() || effects.any)
-      doubt(document.begin, "this here-document sets variables, which is not followed");
+      doubt(document.body.begin, "this here-document sets variables, which is not followed");
   }
   follow_list(tree.root.children);
 }
@@ -299,7 +307,13 @@ void ShellFollower::follow_pipeline(const ShellNode& node) {
     if (node.is_inverted) status_.is_hopeful = false;
     return;
   }
-  for (const ShellNode& child : node.children) follow_apart(child);
+  const ShellNode& last = node.children.back();
+  const bool is_shell = last.kind == Kind::simple && !last.words.empty() &&
+                        !speaks_of(Words(last.words).first(1), {"cat", "tee", "grep", "sed", "awk", "column", "less"});
+  for (const ShellNode& child : node.children) {
+    if (is_shell && &child != &last) find_fed_trainings(child, false);
+    follow_apart(child);
+  }
   status_ = {.truth = std::nullopt, .is_hopeful = !node.is_inverted};
 }
 
@@ -523,16 +537,31 @@ bool ShellFollower::is_set_before_call(const std::string& name) const {
 
 /// The output of a command may come from a training, too.
 void ShellFollower::find_inner_trainings(const ShellNode& node) {
+  find_fed_trainings(node, true);
   for (const ShellWord& word : node.words) {
     const std::string_view text = variables_.raw(word);
     if (text.find("$(") == std::string_view::npos && text.find('`') == std::string_view::npos &&
         text.find("<(") == std::string_view::npos && text.find(">(") == std::string_view::npos)
       continue;
     budget_.spend_steps(text.size(), word.begin);
-    const bool trains = text.find("--num-layers") != std::string_view::npos ||
-                        text.find("--micro-batch-size") != std::string_view::npos;
-    if (trains && text.find(".py") != std::string_view::npos)
+    if (speaks_of_training(text))
       doubt(word.begin, "a training may be started here for its output, which is not followed");
+  }
+}
+
+/// What a shell reads from its input it runs; `cat` and `tee` only copy it.
+void ShellFollower::find_fed_trainings(const ShellNode& node, bool is_copied) {
+  const std::string_view name = node.words.empty() ? std::string_view{} : variables_.raw(node.words.front());
+  if (is_copied && (name.empty() || name == "cat" || name == "tee")) return;
+  for (const ShellWord& word : node.redirections) {
+    const std::string_view text = variables_.raw(word);
+    const std::size_t sign = text.find("<<");
+    if (sign == std::string_view::npos) continue;
+    const auto found = std::ranges::lower_bound(documents_, word.begin + sign, {}, &ShellDocument::at);
+    const bool is_document = found != documents_.end() && found->at == word.begin + sign;
+    const std::string_view fed = is_document ? variables_.raw(found->body) : text;
+    budget_.spend_steps(fed.size(), word.begin);
+    if (speaks_of_training(fed)) doubt(word.begin, "a training may be started by what is read here");
   }
 }
 

@@ -111,6 +111,7 @@ class ShellFollower {
   void doubt(std::size_t at, std::string what) { doubt_line(variables_.line_at(at), std::move(what)); }
   void doubt_line(std::int32_t line, std::string what);
   void find_inner_trainings(const ShellNode& node);
+  void find_fed_trainings(const ShellNode& node, bool is_copied);
 
   // ---- shell_commands.cc: one command
   void run(const ShellNode& node);
@@ -185,6 +186,7 @@ class ShellFollower {
   ShellVariables variables_;
   ShellLaunches launches_;
   std::map<std::string, Function, std::less<>> functions_;
+  std::span<const ShellDocument> documents_;
   std::vector<const ShellNode*> defined_;  ///< bodies, in the order of their definitions
   std::set<const ShellNode*> called_;
   std::vector<Frame> frames_;  ///< of the calls followed

@@ -283,7 +283,9 @@ void ShellLexer::skip_here_documents() {
       ended = line == document.delimiter;
     }
     if (!ended) unended_.here_document = std::min(unended_.here_document, document.begin);
-    if (!document.is_quoted) open_documents_.push_back({.begin = begin, .end = ended ? body_end : at_});
+    documents_.push_back({.at = document.begin,
+                          .body = {.begin = begin, .end = ended ? body_end : at_},
+                          .is_open = !document.is_quoted});
   }
   here_.clear();
 }

@@ -40,6 +40,12 @@ struct ShellToken {
   std::size_t end = 0;
 };
 
+struct ShellDocument {
+  std::size_t at = 0;  ///< of its `<<`
+  ShellWord body;
+  bool is_open = false;  ///< variables in it are replaced
+};
+
 /// What begins and nothing ends: the first of each kind, npos where there is none.
 struct ShellUnended {
   std::size_t quote = std::string_view::npos;
@@ -69,8 +75,8 @@ class ShellLexer {
 
   [[nodiscard]] const ShellUnended& unended() const { return unended_; }
   void note_parenthesis(std::size_t at) { unended_.parenthesis = std::min(unended_.parenthesis, at); }
-  /// Here-documents whose delimiter is not quoted: variables in them are replaced.
-  [[nodiscard]] const std::vector<ShellWord>& open_documents() const { return open_documents_; }
+  /// Here-documents, ascending.
+  [[nodiscard]] const std::vector<ShellDocument>& documents() const { return documents_; }
 
  private:
   struct HereDocument {
@@ -110,7 +116,7 @@ class ShellLexer {
   Next next_bracket_, next_line_;
   ShellUnended unended_;
   std::vector<HereDocument> here_;
-  std::vector<ShellWord> open_documents_;
+  std::vector<ShellDocument> documents_;
 };
 
 /// Where one of `characters` stands outside of quotes, `${...}` and `$(...)`, from `at` on; npos: nowhere.

@@ -41,7 +41,7 @@ class Parser {
       lexer_.skip_line();
     }
     tree.unended = lexer_.unended();
-    tree.open_documents = lexer_.open_documents();
+    tree.documents = lexer_.documents();
     return tree;
   }
 

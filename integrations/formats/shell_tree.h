@@ -51,7 +51,7 @@ struct ShellTree {
   ShellNode root;
   ShellUnended unended;
   std::vector<ShellUnparsed> unparsed;            ///< ascending; what follows in the line is left out
-  std::vector<ShellWord> open_documents;          ///< here-documents in which variables are replaced
+  std::vector<ShellDocument> documents;           ///< here-documents, ascending
   std::size_t too_deep = std::string_view::npos;  ///< where commands stand in more than kDeepestShellCommand others
 };
 

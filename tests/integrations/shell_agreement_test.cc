@@ -496,9 +496,15 @@ TEST(ShellAgreement, OfTrainingsWhereverTheyStand) {
                                             "bash -c '" + kTraining + "$M; M=3'\n",
                                             "bash -c '" + kTraining + "2' --more 3\n",
                                             "\"\" " + kTraining + "2\n",
-                                            "if false; then\n" + kTraining + "2\nelse\n" + kTraining + "3\nfi\n"};
+                                            "if false; then\n" + kTraining + "2\nelse\n" + kTraining + "3\nfi\n",
+                                            "bash <<E\n" + kTraining + "2\nE\n" + kTraining + "3\n",
+                                            "cat <<'E' | bash\n" + kTraining + "2\nE\n" + kTraining + "3\n",
+                                            "cat <<E\n" + kTraining + "2\nE\n" + kTraining + "3\n",
+                                            "torchrun p.py --num-layers=1 --micro-batch-size=2\n" + kTraining + "3\n",
+                                            "{ M=3; " + kTraining + "$M; } > log 2>&1\n",
+                                            "set -euo pipefail\nM=3\n" + kTraining + "$M > log 2>&1\n"};
   const Tally tally = compare(bash, scripts);
-  EXPECT_EQ(tally.sure, 12U);
+  EXPECT_EQ(tally.sure, 15U);
 }
 
 TEST(ShellAgreement, OfRandomScripts) {
