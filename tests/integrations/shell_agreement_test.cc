@@ -507,6 +507,26 @@ TEST(ShellAgreement, OfTrainingsWhereverTheyStand) {
   EXPECT_EQ(tally.sure, 15U);
 }
 
+/// As people write them: nothing in it is a doubt.
+TEST(ShellAgreement, OfAnOrdinaryScriptIsWhole) {
+  if (!Bash::is_there()) GTEST_SKIP() << "there is no /bin/bash";
+  const Bash bash;
+  const std::string head =
+      "#!/bin/bash\nset -euo pipefail\ncd \"$(dirname \"$0\")\" > /dev/null\nMBS=${MBS:-4}\nexport A=1 B=2\n"
+      "trap 'echo ended' EXIT\nusage() { cat <<E\nrun.sh [--mbs N]\nE\n}\n";
+  const std::string arguments =
+      "while [[ $# -gt 0 ]]; do\n  case $1 in\n    --mbs) MBS=\"$2\"; shift 2 ;;\n    -h | --help) usage; exit 0 ;;\n"
+      "    *) echo \"what is $1?\" >&2; exit 1 ;;\n  esac\ndone\n"
+      "for arg in \"$@\"; do case $arg in --mbs=*) MBS=\"${arg#*=}\" ;; *) exit 1 ;; esac; done\n"
+      "if [[ $MBS -gt 8 ]]; then MBS=8; fi\n[ -n \"${DEBUG:-}\" ] && set -x\necho \"run with $MBS\" > log.txt\n"
+      "mkdir -p logs 2> /dev/null || true\n";
+  const std::string main = "main() {\n  local micro=$MBS\n  " + kTraining + "$micro 2>&1 | tee log\n}\nmain \"$@\"\n";
+  const std::vector<std::string> scripts = {head + arguments + kTraining + "$MBS 2>&1 | tee log\n",
+                                            head + arguments + kTraining + "$MBS > log.txt 2>&1\n",
+                                            head + arguments + main};
+  EXPECT_EQ(compare(bash, scripts).sure, scripts.size());
+}
+
 TEST(ShellAgreement, OfRandomScripts) {
   if (!Bash::is_there()) GTEST_SKIP() << "there is no /bin/bash";
   const Bash bash;
