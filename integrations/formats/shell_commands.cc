@@ -494,11 +494,17 @@ void ShellFollower::run_trap(const Command& command) {
 
 // ---- the script's own arguments -------------------------------------------------------------------------------------
 
+/// Turned on in a function whose status is asked for, it counts there or not.
+void ShellFollower::exit_on_errors(bool is_on, std::size_t at) {
+  error_exits_ = is_on;
+  if (is_on && conditions_ > 0) doubt(at, "whether `set -e` counts here is not followed");
+}
+
 void ShellFollower::take_set_option(std::string_view option, bool is_on, std::size_t at) {
   constexpr std::array<std::string_view, 9> kHarmless = {"errexit",  "nounset", "xtrace",    "pipefail", "verbose",
                                                          "errtrace", "monitor", "functrace", "hashall"};
   if (option == "allexport") return variables_.export_all(is_on);
-  if (option == "errexit") error_exits_ = is_on;
+  if (option == "errexit") return exit_on_errors(is_on, at);
   if (option == "nounset") variables_.refuse_unset(is_on);
   if (std::ranges::find(kHarmless, option) == kHarmless.end())
     doubt(at, fmt::format("`set` with {} changes how the shell goes on, which is not followed", shown(option)));
@@ -528,7 +534,7 @@ void ShellFollower::run_set(const Command& command) {
       } else if (letter == 'a') {
         variables_.export_all(is_on);
       } else if (letter == 'e') {
-        error_exits_ = is_on;
+        exit_on_errors(is_on, at);
       } else if (letter == 'u') {
         variables_.refuse_unset(is_on);
       } else if (std::string_view("euxvhbmETo").find(letter) == std::string_view::npos) {

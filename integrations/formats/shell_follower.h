@@ -138,6 +138,7 @@ class ShellFollower {
   void run_set(const Command& command);
   void run_shift(const Command& command);
   void run_unset(const Command& command);
+  void exit_on_errors(bool is_on, std::size_t at);
   void take_set_option(std::string_view option, bool is_on, std::size_t at);
   bool wraps(Command& command);
   bool follow_sourced(Words words);

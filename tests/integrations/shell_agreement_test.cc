@@ -413,6 +413,7 @@ const std::vector<Case> kCases = {
     {"ErrorExitOfArithmetic", "set -e\n((X = 0))", false},
     {"ErrorExitInACondition", "set -e\nf() { false; MBS=2; }\nif f; then X=1; fi\n! true\nfalse || X=2\nfalse && X=3",
      true},
+    {"ErrorExitOfAnInversion", "f() { set -e; false; MBS=2; }\n! f", false},
     {"ErrorExitOff", "set -e\nset +e\nfalse\nMBS=2", true},
     {"ErrorExitLeftOut", "[ ! -f x ] && set -e\nfalse", false},
     {"ErrorExitOfAList", "set -e\n{ false && X=1; }\nMBS=2", true},
