@@ -274,7 +274,7 @@ class OptionReader {
     if (!is_pattern(word)) return;
     const bool is_value = !out_.set.arguments.empty() && !out_.set.arguments.back().is_switch;
     if (is_value && !estimate::is_used(out_.set.arguments.back().name) && !is_option(word.characters) &&
-        std::string_view("*?[{").find(word.characters.front()) == std::string_view::npos)
+        (word.characters.empty() || std::string_view("*?[{").find(word.characters.front()) == std::string_view::npos))
       return;
     leave_unread(word, fmt::format("what the shell makes of {} the script alone does not say; put it in quotes",
                                    shown(word.characters)));

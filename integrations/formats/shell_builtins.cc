@@ -24,11 +24,16 @@ bool is_shell_test(std::string_view name) {
 }
 
 bool is_quiet_builtin(std::string_view name) {
-  constexpr std::array<std::string_view, 26> kNames = {
-      "cd",       "pushd",   "popd",    "echo",   "pwd",     "umask",  "ulimit", "hash", "type",
-      "times",    "jobs",    "kill",    "bg",     "fg",      "disown", "dirs",   "help", "history",
-      "complete", "compgen", "compopt", "caller", "unalias", "printf", "wait",   "break"};
+  constexpr std::array<std::string_view, 24> kNames = {"cd",       "pushd",   "popd",    "echo",   "pwd",     "umask",
+                                                       "ulimit",   "hash",    "type",    "times",  "jobs",    "kill",
+                                                       "bg",       "fg",      "disown",  "dirs",   "help",    "history",
+                                                       "complete", "compgen", "compopt", "caller", "unalias", "break"};
   return holds(kNames, name) || name == "continue";
+}
+
+bool changes_folder(std::string_view name) {
+  constexpr std::array<std::string_view, 3> kNames = {"cd", "pushd", "popd"};
+  return holds(kNames, name);
 }
 
 bool changes_shell(std::string_view name) {
@@ -42,11 +47,15 @@ bool declares_variables(std::string_view name) {
 }
 
 bool is_shell_builtin(std::string_view name) {
-  constexpr std::array<std::string_view, 18> kNames = {"source",  ".",    "set",     "shift",   "let",       "eval",
-                                                       "read",    "exec", "mapfile", "getopts", "readarray", "unset",
-                                                       "command", "exit", "builtin", "return",  "trap",      "coproc"};
+  constexpr std::array<std::string_view, 20> kNames = {
+      "printf",  "wait",    "source",    ".",     "set",     "shift", "let",     "eval",   "read", "exec",
+      "mapfile", "getopts", "readarray", "unset", "command", "exit",  "builtin", "return", "trap", "coproc"};
   return is_shell_test(name) || is_quiet_builtin(name) || changes_shell(name) || declares_variables(name) ||
          holds(kNames, name);
+}
+
+bool is_changing_builtin(std::string_view name) {
+  return is_shell_builtin(name) && !is_quiet_builtin(name) && !is_shell_test(name);
 }
 
 }  // namespace tidemark::formats

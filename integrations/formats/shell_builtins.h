@@ -11,14 +11,20 @@ namespace tidemark::formats {
 /// Its status is all there is to it: `[`, `test`, `true`, `false`, `:`.
 [[nodiscard]] bool is_shell_test(std::string_view name);
 
-/// A builtin that changes no variable and starts nothing: cd, echo, wait. Its status is not known.
+/// A builtin that sets no variable of a script's own and starts nothing: cd, echo, umask. Its status is not known.
 [[nodiscard]] bool is_quiet_builtin(std::string_view name);
+
+/// cd, pushd, popd.
+[[nodiscard]] bool changes_folder(std::string_view name);
 
 /// A builtin that changes how the shell goes on in a way that is not followed: alias, shopt, enable.
 [[nodiscard]] bool changes_shell(std::string_view name);
 
 /// Any builtin, or a word that stands before a command and runs it in this shell.
 [[nodiscard]] bool is_shell_builtin(std::string_view name);
+
+/// A builtin that may change what the commands behind it see.
+[[nodiscard]] bool is_changing_builtin(std::string_view name);
 
 /// export, declare, local, readonly, typeset.
 [[nodiscard]] bool declares_variables(std::string_view name);

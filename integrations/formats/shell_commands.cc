@@ -61,14 +61,19 @@ void ShellFollower::run(const ShellNode& node) {
   for (const ShellWord& word : assignments) {
     const std::string_view text = variables_.raw(word);
     if (has_output(text)) status_ = {.truth = std::nullopt, .is_hopeful = true};
-    if (variables_.assign(word, false)) continue;
-    note(word.begin, std::string(kNotSaid));
-    lose_expansions({&word, 1});
-    lose(effects_of_arithmetic(text), word.begin);
-    const std::size_t open = text.find('['), close = text.find(']');
-    if (!is_digits(text.substr(open + 1, close - open - 1))) doubt(word.begin, "which item this sets is not followed");
-    variables_.lose(std::string(text.substr(0, shell_name_length(text))), line_of({&word, 1}));
+    assign(word);
   }
+}
+
+void ShellFollower::assign(const ShellWord& word) {
+  if (variables_.assign(word, false)) return;
+  const std::string_view text = variables_.raw(word);
+  note(word.begin, std::string(kNotSaid));
+  lose_expansions({&word, 1});
+  lose(effects_of_arithmetic(text), word.begin);
+  const std::size_t open = text.find('['), close = text.find(']');
+  if (!is_digits(text.substr(open + 1, close - open - 1))) doubt(word.begin, "which item this sets is not followed");
+  variables_.lose(std::string(text.substr(0, shell_name_length(text))), line_of({&word, 1}));
 }
 
 /// A word that is replaced by nothing is no word: the command is the next.
@@ -78,6 +83,9 @@ void ShellFollower::run_words(Words words, Words assignments, bool skips_functio
     const std::string_view raw = variables_.raw(command.words.front());
     if (is_plain_shell_word(raw)) {
       command.name = raw;
+      const bool is_behind_nothing = command.words.size() < words.size();
+      if (skips_functions || is_behind_nothing) doubt_cut(command.words);
+      if (is_behind_nothing && may_not_run_) doubt(words.front().begin, "whether this is run, a file decides");
       return run_literal(command);
     }
     command.fields = variables_.expand(command.words.front());
@@ -87,7 +95,8 @@ void ShellFollower::run_words(Words words, Words assignments, bool skips_functio
     command.name = name;
     return run_replaced(command);
   }
-  for (const ShellWord& word : assignments) variables_.assign(word, false);
+  if (may_not_run_ && !assignments.empty()) doubt(words.front().begin, "whether this is run, a file decides");
+  for (const ShellWord& word : assignments) assign(word);
   status_ = {.truth = std::nullopt, .is_hopeful = true};
 }
 
@@ -117,7 +126,8 @@ void ShellFollower::run_literal(const Command& given) {
   if (!is_shell_builtin(name)) return run_external(command);
   for (const ShellWord& word : command.assignments) {
     lose_expansions({&word, 1});
-    constexpr std::array<std::string_view, 6> kAlone = {"read", "mapfile", "readarray", "printf", "getopts", "exec"};
+    constexpr std::array<std::string_view, 7> kAlone = {"read",    "mapfile", "readarray", "printf",
+                                                        "getopts", "exec",    "wait"};
     if (is_shell_test(name) || is_quiet_builtin(name) || std::ranges::find(kAlone, name) != kAlone.end()) continue;
     const std::string_view text = variables_.raw(word);
     variables_.lose(std::string(text.substr(0, shell_name_length(text))), line_of({&word, 1}));
@@ -135,7 +145,7 @@ void ShellFollower::run_command(const Command& command) {
   if (is_shell_test(name)) return run_test(command);
   if (declares_variables(name)) return declare(command);
   if (name == "printf") return run_printf(command);
-  if (is_quiet_builtin(name)) return run_quietly(command);
+  if (is_quiet_builtin(name) || name == "wait") return run_quietly(command);
   if (is({"read", "mapfile", "readarray", "getopts"})) return run_reader(command);
   if (is({"return", "exit"})) return run_return(command);
   if (is({"source", "."})) return run_source(command);
@@ -154,10 +164,10 @@ void ShellFollower::run_command(const Command& command) {
 /// A command whose name stands in quotes or in a variable.
 void ShellFollower::run_replaced(const Command& command) {
   const std::string_view name = command.name;
-  if (const Function* function = command.skips_functions ? nullptr : function_named(name))
-    return run_function(command, Function(*function));
-  const bool may_change = is_shell_builtin(name) && !is_quiet_builtin(name) && !is_shell_test(name);
-  if (!may_change && name != "printf" && name != "wait") {
+  const Function* function = command.skips_functions ? nullptr : function_named(name);
+  if (function != nullptr && may_not_run_) doubt(command.words.front().begin, "whether this is run, a file decides");
+  if (function != nullptr) return run_function(command, Function(*function));
+  if (!is_changing_builtin(name)) {
     if (!is_shell_builtin(name)) return run_external(command);
     (void)texts_of(command);
     status_ = {.truth = std::nullopt};
@@ -185,8 +195,7 @@ void ShellFollower::run_unknown(const Command& command) {
       if (fields.empty() || is_never_set(fields.front())) continue;
       name = fields.front().characters;
     }
-    const bool changes = is_shell_builtin(name) && !is_quiet_builtin(name) && !is_shell_test(name);
-    if (changes || function_named(name) != nullptr)
+    if (is_changing_builtin(name) || function_named(name) != nullptr)
       problem = fmt::format("whether {} is run here, {} decides", shown(name), shown(first.characters));
   }
   const std::vector<ShellText> texts = texts_of(command);
@@ -216,7 +225,7 @@ void ShellFollower::assign_before(Words assignments,
     }
     const auto found = variables_.all().find(name);
     const bool exists = found != variables_.all().end();
-    if (exists) budget_.spend_steps(1 + found->second.items.size(), word.begin);
+    if (exists) budget_.spend_steps(held_characters(found->second), word.begin);
     before.emplace_back(name, exists ? std::optional(found->second) : std::nullopt);
     variables_.assign(word, true);
   }
@@ -235,6 +244,7 @@ void ShellFollower::run_external(const Command& command) {
   for (auto one = before.rbegin(); one != before.rend(); ++one)
     variables_.restore(one->first, one->second ? &*one->second : nullptr);
   status_ = {.truth = std::nullopt, .is_hopeful = true};
+  if (is_shell_assignment(command.name)) status_ = {.truth = false};  // behind a word of nothing it is no assignment
 }
 
 bool ShellFollower::start(std::vector<ShellText> texts, std::size_t at, std::set<std::int32_t> doubts) {
@@ -257,11 +267,12 @@ bool ShellFollower::start(std::vector<ShellText> texts, std::size_t at, std::set
 
 void ShellFollower::run_function(const Command& command, const Function& function) {
   const std::vector<ShellText> texts = texts_of(command);
-  call(function, command.words, command.assignments, texts.size() > 1);
+  call(function, command.words, command.assignments, texts.size() > 1, command.fields.empty());
 }
 
 void ShellFollower::run_quietly(const Command& command) {
   const bool waits = command.name == "wait";
+  if (changes_folder(command.name)) change_folder(command.words);
   for (std::size_t i = 1; i < command.words.size(); ++i) {
     (void)variables_.expand(command.words[i]);
     if (!waits || !variables_.raw(command.words[i]).starts_with("-p")) continue;
@@ -270,6 +281,15 @@ void ShellFollower::run_quietly(const Command& command) {
   }
   status_ = {.truth = std::nullopt, .is_hopeful = true};
   if (command.name == "echo") status_ = {};
+}
+
+/// Paths begin elsewhere behind it, unless it is the folder of the script.
+void ShellFollower::change_folder(Words words) {
+  for (const char* name : {"PWD", "OLDPWD"})
+    if (variables_.all().contains(name)) variables_.lose(name, line_of(words));
+  const bool is_own =
+      words.size() == 2 && is_own_folder(variables_.expand_whole(words[1].begin, words[1].end).characters);
+  is_moved_ |= !is_own;
 }
 
 void ShellFollower::run_test(const Command& command) {
@@ -380,6 +400,7 @@ ShellTruth ShellFollower::compute(std::string_view expression, std::size_t at) {
 
 void ShellFollower::run_let(const Command& command) {
   status_ = {.truth = std::nullopt};
+  doubt_order(command.words);
   for (const ShellWord& word : command.words.subspan(1)) {
     const ShellText text = variables_.expand_whole(word.begin, word.end);
     status_ = {.truth = compute(text.characters, word.begin)};
@@ -399,14 +420,21 @@ void ShellFollower::run_source(const Command& command) {
   note(command.words.front().begin, "another script is read here; what it sets is left out");
   lose_expansions(command.words);
   const std::vector<std::string_view> raw = raw_of(command.words);
-  lose(effects_of_builtin(raw), command.words.front().begin);
+  const ShellEffects effects = effects_of_builtin(raw);
+  if (effects.any) doubt_functions();
+  lose(effects, command.words.front().begin);
+}
+
+/// Another script may have given them other bodies.
+void ShellFollower::doubt_functions() {
+  for (auto& entry : functions_) entry.second.is_sure = false;
 }
 
 /// A script beside this one that only assigns. Those that set up the shell set nothing of a job's.
 bool ShellFollower::follow_sourced(Words words) {
   if (!read_beside_ || words.size() != 2 || !effects_of_builtin(raw_of(words)).any) return false;
   const ShellWord& word = words[1];
-  const std::optional<std::string> path = path_beside(variables_.expand_whole(word.begin, word.end));
+  const std::optional<std::string> path = path_beside(variables_.expand_whole(word.begin, word.end), is_moved_);
   const std::optional<std::string> text = path ? read_beside_(*path) : std::nullopt;
   return text && take_assignments(*text, line_of(words), word.begin, variables_, budget_);
 }
@@ -421,7 +449,9 @@ void ShellFollower::run_eval(const Command& command) {
   status_ = {.truth = std::nullopt, .is_hopeful = true};
   if (!effects_of_builtin(raw_of(command.words)).any) {
     const bool renews = !texts.empty() && texts.front().characters == "set";
-    if (renews) variables_.set_own_arguments({.known = variables_.own_arguments().known});
+    const bool is_said = std::ranges::all_of(texts, [](const ShellText& text) { return text.is_known(); });
+    if (renews)
+      variables_.set_own_arguments({.known = variables_.own_arguments().known, .is_lost = is_said, .items = {}});
     return;
   }
   bool is_plain = true;
@@ -447,21 +477,35 @@ void ShellFollower::run_trap(const Command& command) {
   const ShellText& action = texts[1];
   bool is_harmful = action.characters.find(".py") != std::string::npos;
   for (const ShellText& text : std::span(texts).subspan(2)) {
-    std::string_view signal = text.characters;
+    std::string name = text.characters;
+    for (char& letter : name)
+      if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+    std::string_view signal = name;
     if (signal.starts_with("SIG")) signal.remove_prefix(3);
-    constexpr std::array<std::string_view, 6> kOften = {"DEBUG", "RETURN", "ERR", "debug", "return", "err"};
+    constexpr std::array<std::string_view, 5> kOften = {"DEBUG", "RETURN", "ERR", "CHLD", "17"};
     const bool is_often = !text.is_known() || std::ranges::find(kOften, signal) != kOften.end();
+    const bool ends = action.characters.starts_with("exit") || action.characters.starts_with("kill");
+    if (ends && signal == "ERR") error_exits_ = true;
     is_harmful |= is_often && (!action.is_known() || !is_harmless_action(action.characters));
+    is_harmful |= is_often && ends && signal != "ERR";
   }
   if (is_harmful) doubt(at, "what this trap runs between commands is not followed");
 }
 
 // ---- the script's own arguments -------------------------------------------------------------------------------------
 
+/// Turned on in a function whose status is asked for, it counts there or not.
+void ShellFollower::exit_on_errors(bool is_on, std::size_t at) {
+  error_exits_ = is_on;
+  if (is_on && conditions_ > 0) doubt(at, "whether `set -e` counts here is not followed");
+}
+
 void ShellFollower::take_set_option(std::string_view option, bool is_on, std::size_t at) {
   constexpr std::array<std::string_view, 9> kHarmless = {"errexit",  "nounset", "xtrace",    "pipefail", "verbose",
                                                          "errtrace", "monitor", "functrace", "hashall"};
   if (option == "allexport") return variables_.export_all(is_on);
+  if (option == "errexit") return exit_on_errors(is_on, at);
+  if (option == "nounset") variables_.refuse_unset(is_on);
   if (std::ranges::find(kHarmless, option) == kHarmless.end())
     doubt(at, fmt::format("`set` with {} changes how the shell goes on, which is not followed", shown(option)));
 }
@@ -489,13 +533,17 @@ void ShellFollower::run_set(const Command& command) {
         take_set_option(texts[++i].characters, is_on, at);
       } else if (letter == 'a') {
         variables_.export_all(is_on);
+      } else if (letter == 'e') {
+        exit_on_errors(is_on, at);
+      } else if (letter == 'u') {
+        variables_.refuse_unset(is_on);
       } else if (std::string_view("euxvhbmETo").find(letter) == std::string_view::npos) {
         take_set_option(std::string_view(&letter, 1), is_on, at);
       }
     }
   }
   if (!renews && i >= texts.size()) return;
-  if (!renews && texts[i].characters == "-") ++i;
+  if (!renews && texts[i].characters == "-" && ++i >= texts.size()) return;
   std::vector<ShellText> items;
   for (; i < texts.size(); ++i) items.push_back(std::move(texts[i]));
   variables_.set_own_arguments({.items = std::move(items)});
@@ -511,7 +559,10 @@ void ShellFollower::run_shift(const Command& command) {
     if (is_counted) count = static_cast<std::size_t>(std::stoi(text.characters));
   }
   status_ = {.truth = std::nullopt};
-  if (is_counted && own.items->empty() && count == 1) return;
+  if (is_counted && own.items->empty() && count == 1) {
+    status_ = {.truth = false};
+    return;
+  }
   // What stands for several words cannot be counted.
   is_counted = is_counted && count <= own.items->size() &&
                std::all_of(own.items->begin(), own.items->begin() + static_cast<std::ptrdiff_t>(count),
@@ -520,6 +571,7 @@ void ShellFollower::run_shift(const Command& command) {
     own.items->erase(own.items->begin(), own.items->begin() + static_cast<std::ptrdiff_t>(count));
     status_ = {};
   } else {
+    own.is_lost |= own.items.has_value();
     own.items.reset();
   }
   variables_.set_own_arguments(std::move(own));

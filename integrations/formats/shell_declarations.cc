@@ -28,6 +28,7 @@ void ShellFollower::declare(const Command& command) {
     status_ = {.truth = false};
     return;
   }
+  doubt_order(command.words);
   for (const ShellWord& word : command.words.subspan(1)) {
     const std::string_view text = variables_.raw(word);
     if (takes_flags && text == "--") {
@@ -38,6 +39,7 @@ void ShellFollower::declare(const Command& command) {
       doubt(word.begin, fmt::format("`{} {}` is not followed", first, text));
     } else if (has(flags, 'p') || has(flags, 'f') || has(flags, 'F')) {
       lose_expansions({&word, 1});
+      status_ = {.truth = std::nullopt};
     } else {
       declare_name(word, first, flags);
       if (shell_name_length(text) == 0) lose_declared(command.words);
@@ -46,6 +48,32 @@ void ShellFollower::declare(const Command& command) {
   constexpr std::string_view kKnown = "aAfFgiIlnprtux";
   if (flags.find_first_not_of(kKnown) == std::string::npos) return;
   doubt(command.words.front().begin, fmt::format("an option of `{}` is not known", first));
+}
+
+/// All words are replaced before the first of them assigns, and alternatives in braces make several of one.
+void ShellFollower::doubt_order(Words words) {
+  std::set<std::string, std::less<>> names;
+  for (const ShellWord& word : words.subspan(1)) {
+    const std::string_view text = variables_.raw(word);
+    budget_.spend_steps(text.size(), word.begin);
+    if (has_bare_alternatives(text)) doubt(word.begin, "alternatives in braces are not followed here");
+    const auto reads = [&](const ShellWord& one) {
+      const std::string_view raw = variables_.raw(one);
+      return raw.find_first_of("$`") != std::string_view::npos && speaks_of_name(raw, names);
+    };
+    if (!names.empty() && (reads(word) || std::ranges::any_of(word.items, reads)))
+      doubt(word.begin, "this is made of what the same command sets, which is not followed");
+    const std::size_t length = shell_name_length(text);
+    if (length > 0) names.emplace(text.substr(0, length));
+  }
+}
+
+/// Behind `command` and the like a word of `export` is cut at blanks as any other is.
+void ShellFollower::doubt_cut(Words words) {
+  if (!declares_variables(variables_.raw(words.front()))) return;
+  for (const ShellWord& word : words.subspan(1))
+    if (find_bare(variables_.raw(word), "$`*?[") != std::string_view::npos)
+      doubt(word.begin, "how this word is cut is not followed");
 }
 
 /// `NAME` or `NAME=value`.
@@ -72,8 +100,12 @@ void ShellFollower::declare_name(const ShellWord& word, std::string_view first, 
     return variables_.lose(name, line);
   }
   const bool is_fresh = is_own && !frames_.back().contains(name);
-  if (is_own) hide(name, line, true);
-  if (is_fresh && (!assigns || text[name.size()] == '+')) variables_.unset(name, line);
+  if (is_own) hide(name, word.begin, true);
+  if (is_fresh && (!assigns || text[name.size()] == '+')) {
+    const bool exported = variables_.declared(name).exported;  // what is hidden is handed on, too
+    variables_.unset(name, line);
+    variables_.declared(name).exported = exported;
+  }
   if (is_fresh && assigns) {
     ShellVariable& own = variables_.declared(name);
     own.is_integer = own.is_changed = own.is_readonly = own.is_array = false;

@@ -107,6 +107,20 @@ std::size_t end_of_subscript(std::string_view text, std::size_t at) {
   return text.size();
 }
 
+/// The same of every `[` in it, by its place, in one pass; empty where there is none.
+std::vector<std::size_t> ends_of_subscripts(std::string_view text) {
+  std::vector<std::size_t> ends, open;
+  if (text.find('[') == std::string_view::npos) return ends;
+  ends.assign(text.size(), text.size());
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '[') open.push_back(at);
+    if (text[at] != ']' || open.empty()) continue;
+    ends[open.back()] = at + 1;
+    open.pop_back();
+  }
+  return ends;
+}
+
 }  // namespace
 
 ShellEffects effects_of_builtin(std::span<const std::string_view> words) {
@@ -134,6 +148,7 @@ ShellEffects effects_of_builtin(std::span<const std::string_view> words) {
 
 ShellEffects effects_of_arithmetic(std::string_view expression) {
   ShellEffects effects;
+  const std::vector<std::size_t> subscripts = ends_of_subscripts(expression);
   for (std::size_t at = 0; at < expression.size();) {
     const std::size_t length = shell_name_length(expression.substr(at));
     if (length == 0) {
@@ -147,8 +162,7 @@ ShellEffects effects_of_arithmetic(std::string_view expression) {
     at += length;
     std::size_t behind = at;
     if (braced && behind < expression.size() && expression[behind] == '}') ++behind;
-    if (!is_text && behind < expression.size() && expression[behind] == '[')
-      behind = end_of_subscript(expression, behind);
+    if (!is_text && behind < expression.size() && expression[behind] == '[') behind = subscripts[behind];
     const std::size_t next = std::min(expression.find_first_not_of(kBlank, behind), expression.size());
     const std::string_view sign = is_text ? before.substr(0, before.size() - (braced ? 2 : 1)) : before;
     const std::size_t last = sign.find_last_not_of(kBlank);

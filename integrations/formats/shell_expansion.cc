@@ -81,7 +81,7 @@ std::vector<ShellText> ShellVariables::expand(const ShellWord& word) {
   spend(kShellCharactersOfWord);
   const std::string_view text = raw(word);
   Fields fields;
-  if (text.starts_with("<(") || text.starts_with(">(") || has_alternatives(text)) fields.is_elsewhere = true;
+  if (find_bare(text, "<>") != std::string_view::npos || has_alternatives(text)) fields.is_elsewhere = true;
   const bool is_elsewhere = fields.is_elsewhere;
   expand_into(word.begin, word.end, false, fields, 0);
   fields.finish();
@@ -93,6 +93,8 @@ std::vector<ShellText> ShellVariables::expand(const ShellWord& word) {
 ShellText ShellVariables::expand_whole(std::size_t begin, std::size_t end, int depth) {
   Fields fields;
   fields.splits = false;
+  if (depth == 0 && find_bare(script_.substr(begin, end - begin), "<>") != std::string_view::npos)
+    fields.is_elsewhere = true;  // <(command)
   expand_into(begin, end, false, fields, depth);
   fields.finish();
   return fields.done.empty() ? ShellText{} : std::move(fields.done.front());
@@ -217,6 +219,7 @@ std::size_t ShellVariables::expand_dollar(std::size_t at, std::size_t end, bool 
   const std::string_view rest = script_.substr(at + 1, end - at - 1);
   if (const std::size_t length = shell_name_length(rest); length > 0) {
     const Known known = look_up(rest.substr(0, length));
+    note_unset(known, at);
     if (known.variable == nullptr) {
       leave(at, at + 1 + length, out, known.lost_line);
     } else {
@@ -318,6 +321,11 @@ void ShellVariables::expand_braces(std::size_t begin, std::size_t end, bool quot
     which = rest[1] == '@' ? Items::apart : Items::joined;
     rest.remove_prefix(3);
   }
+  const bool has_default =
+      !rest.empty() &&
+      (rest.starts_with(':') ? rest.size() > 1 && std::string_view("-=?+").find(rest[1]) != std::string_view::npos
+                             : std::string_view("-=?+").find(rest[0]) != std::string_view::npos);
+  if (!is_own && !has_default && which == Items::first) note_unset(known, begin);
   if (rest.empty()) {
     variable == nullptr ? leave(begin - 2, end + 1, out) : insert(*variable, quoted, which, out);
     return;
@@ -328,9 +336,11 @@ void ShellVariables::expand_braces(std::size_t begin, std::size_t end, bool quot
   const bool is_set = variable != nullptr && !variable->items.empty();
   // Of what the script alone does not say it may be empty.
   const bool is_open = is_set && colon && variable->items.front().unresolved;
-  const bool has_value =
-      is_set && !(colon && variable->items.size() == 1 && variable->items.front().characters.empty());
-  if (is_open && operation == '=') {
+  const bool has_value = is_set && !(colon && variable->items.front().characters.empty());
+  const bool is_list_open = colon && which != Items::first && is_set && !has_value && variable->items.size() > 1;
+  if (is_list_open || (quoted && rest.find("\\}") != std::string_view::npos)) {
+    leave(begin - 2, end + 1, out);
+  } else if (is_open && operation == '=') {
     leave(begin - 2, end + 1, out);
   } else if ((operation == '-' || operation == '=' || operation == '?') && has_value) {
     insert(*variable, quoted, which, out);

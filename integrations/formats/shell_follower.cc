@@ -16,6 +16,25 @@ namespace {
 
 using Kind = ShellNode::Kind;
 
+bool speaks_of_training(std::string_view text) {
+  const bool trains =
+      text.find("--num-layers") != std::string_view::npos || text.find("--micro-batch-size") != std::string_view::npos;
+  return trains && text.find(".py") != std::string_view::npos;
+}
+
+/// Of `> file` and `< file`, but for files that are always there.
+bool may_not_open(std::string_view redirection) {
+  const std::size_t sign = std::min(redirection.find_first_of("<>"), redirection.size());
+  const std::string_view operation = redirection.substr(sign);
+  if (operation.starts_with("<<")) return false;
+  std::string_view target = operation.substr(std::min(operation.find_first_not_of("<>&| \t"), operation.size()));
+  if (target.starts_with('(')) return false;  // > >(command)
+  if (target.size() > 1 && target.front() == '"' && target.back() == '"') target = target.substr(1, target.size() - 2);
+  for (const std::string_view open : {"/dev/null", "/dev/stdout", "/dev/stderr", "-", "0", "1", "2"})
+    if (target == open && (target.size() > 1 || operation.find('&') != std::string_view::npos)) return false;
+  return true;
+}
+
 }  // namespace
 
 void ShellFollower::note(std::size_t offset, const std::string& what) {
@@ -41,11 +60,13 @@ void ShellFollower::note_taken_empty(std::size_t at, const std::vector<std::stri
 void ShellFollower::follow(const ShellTree& tree) {
   for (const ShellUnparsed& unparsed : tree.unparsed)
     doubt(unparsed.at, fmt::format("this is not read as a shell reads it: {}", unparsed.what));
-  for (const ShellWord& document : tree.open_documents) {
-    budget_.spend_steps(document.end - document.begin, document.begin);
-    const ShellEffects effects = effects_of_expansion(variables_.raw(document));
+  documents_ = tree.documents;
+  for (const ShellDocument& document : documents_) {
+    if (!document.is_open) continue;
+    budget_.spend_steps(document.body.end - document.body.begin, document.body.begin);
+    const ShellEffects effects = effects_of_expansion(variables_.raw(document.body));
     if (!effects.names.empty() || effects.any)
-      doubt(document.begin, "this here-document sets variables, which is not followed");
+      doubt(document.body.begin, "this here-document sets variables, which is not followed");
   }
   follow_list(tree.root.children);
 }
@@ -93,7 +114,64 @@ void ShellFollower::follow(const ShellNode& node) {
   budget_.spend_steps(1 + node.words.size(), node.begin);
   if (is_over()) return;
   if (returned_ == Left::maybe) return leave_out(node);
+  if (++depth_ > kDeepestFollowed) {
+    stop_at_depth(node);
+  } else {
+    follow_opened(node);
+  }
+  --depth_;
+}
+
+/// One depth for bodies, calls and what is left out: each is a frame of the stack or several.
+void ShellFollower::stop_at_depth(const ShellNode& node) {
+  doubt(node.begin, "commands stand in one another too deep to be followed");
+  variables_.lose_all(variables_.line_at(node.begin), node.begin);
+  status_ = {.truth = std::nullopt};
+}
+
+/// With its files open, or not: one that cannot be opened keeps a command from being run.
+void ShellFollower::follow_opened(const ShellNode& node) {
   lose_expansions(node.redirections);
+  may_not_run_ = std::ranges::any_of(node.redirections,
+                                     [this](const ShellWord& word) { return may_not_open(variables_.raw(word)); });
+  const bool may_not_run = may_not_run_;
+  if (may_not_run && !leaves_all_alone(node)) return follow_where_it_runs(node);
+  follow_kind(node);
+  if (may_not_run && status_.truth) status_ = {.truth = std::nullopt, .is_hopeful = true};
+  const bool may_exit = node.kind == Kind::simple || node.kind == Kind::test || node.kind == Kind::arithmetic ||
+                        node.kind == Kind::subshell;
+  if (may_exit && error_exits_ && conditions_ == 0 && status_.truth == false && !exited_ && returned_ == Left::no)
+    doubt(node.begin, "this command fails, and ends the script where `set -e` asks for that");
+}
+
+/// What it sets may be set or not; a training in it counts.
+void ShellFollower::follow_where_it_runs(const ShellNode& node) {
+  Copy before = copy(node.begin);
+  if (budget_.is_spent()) return;
+  follow_kind(node);
+  put_back(std::move(before));
+  const bool finds = std::exchange(finds_trainings_, false);
+  leave_out(node);
+  finds_trainings_ = finds;
+  status_ = {.truth = std::nullopt, .is_hopeful = true};
+}
+
+/// Whether it is run or not, this shell goes on alike, as far as that is seen by its name as written.
+bool ShellFollower::leaves_all_alone(const ShellNode& node) const {
+  if (node.kind == Kind::subshell || node.kind == Kind::loop || node.kind == Kind::each || node.kind == Kind::other ||
+      node.kind == Kind::function)
+    return true;
+  if (node.kind != Kind::simple) return false;
+  const auto command = std::ranges::find_if_not(node.words, [this](const ShellWord& word) {
+    return is_shell_assignment(variables_.raw(word)) || is_element_assignment(variables_.raw(word));
+  });
+  if (command == node.words.end()) return node.words.empty();
+  const std::string_view name = variables_.raw(*command);
+  if (!is_plain_shell_word(name) || name == "exec") return true;  // exec ends the shell where it fails
+  return function_named(name) == nullptr && !is_changing_builtin(name);
+}
+
+void ShellFollower::follow_kind(const ShellNode& node) {
   switch (node.kind) {
     case Kind::simple:
       return run(node);
@@ -162,8 +240,15 @@ void ShellFollower::follow_hopefully(std::span<const ShellNode> nodes) {
   status_ = {.truth = std::nullopt, .is_hopeful = true};
 }
 
+/// Where its status is asked for, a command that fails does not end the shell.
+void ShellFollower::follow_asked(const ShellNode& node) {
+  ++conditions_;
+  follow(node);
+  --conditions_;
+}
+
 void ShellFollower::follow_joined(const ShellNode& node) {
-  follow(node.children.front());
+  follow_asked(node.children.front());
   follow_joined_from(node, 1, node.children.size());
 }
 
@@ -175,7 +260,7 @@ void ShellFollower::follow_joined_from(const ShellNode& node, std::size_t begin,
     if (returned_ == Left::maybe) {
       leave_out(child);
     } else if (status_.truth) {
-      if (*status_.truth != or_else) follow(child);
+      if (*status_.truth != or_else) i + 1 < node.children.size() ? follow_asked(child) : follow(child);
     } else if (status_.is_hopeful && !or_else) {
       i = follow_chain(node, i, end) - 1;
     } else {
@@ -197,12 +282,15 @@ std::size_t ShellFollower::follow_chain(const ShellNode& node, std::size_t begin
   while (stop < end && !node.children[stop].is_or_else) ++stop;
   const std::span<const ShellNode> chain(node.children.begin() + static_cast<std::ptrdiff_t>(begin), stop - begin);
   if (chain.size() == 1) {
+    const int asked = stop < node.children.size() ? 1 : 0;
+    conditions_ += asked;
     follow_hopefully(chain);
+    conditions_ -= asked;
     return stop;
   }
   Copy before = copy(chain.front().begin);
   if (budget_.is_spent()) return end;
-  follow(chain.front());
+  follow_asked(chain.front());
   follow_joined_from(node, begin + 1, stop);
   put_back(std::move(before));
   const bool finds = std::exchange(finds_trainings_, false);
@@ -214,19 +302,27 @@ std::size_t ShellFollower::follow_chain(const ShellNode& node, std::size_t begin
 
 void ShellFollower::follow_pipeline(const ShellNode& node) {
   if (node.children.size() == 1) {
-    follow(node.children.front());
+    node.is_inverted ? follow_asked(node.children.front()) : follow(node.children.front());
     if (node.is_inverted && status_.truth) status_.truth = !*status_.truth;
     if (node.is_inverted) status_.is_hopeful = false;
     return;
   }
-  for (const ShellNode& child : node.children) follow_apart(child);
+  const ShellNode& last = node.children.back();
+  const bool is_shell = last.kind == Kind::simple && !last.words.empty() &&
+                        !speaks_of(Words(last.words).first(1), {"cat", "tee", "grep", "sed", "awk", "column", "less"});
+  for (const ShellNode& child : node.children) {
+    if (is_shell && &child != &last) find_fed_trainings(child, false);
+    follow_apart(child);
+  }
   status_ = {.truth = std::nullopt, .is_hopeful = !node.is_inverted};
 }
 
 void ShellFollower::follow_decision(const ShellNode& node) {
   const std::size_t count = node.children.size() / 2;
   for (std::size_t i = 0; i < count; ++i) {
+    ++conditions_;
     follow_list(node.children[2 * i].children);
+    --conditions_;
     if (is_over()) return;
     if (returned_ != Left::maybe && status_.truth == true) return follow_list(node.children[2 * i + 1].children);
     if (returned_ != Left::maybe && status_.truth == false) continue;
@@ -299,13 +395,18 @@ bool ShellFollower::changes_nothing(const ShellNode& node) const {
 
 ShellFollower::Copy ShellFollower::copy(std::size_t at) {
   budget_.spend_steps(functions_.size() + frames_.size(), at);
-  for (const Frame& frame : frames_) budget_.spend_steps(frame.size(), at);
+  for (const auto& entry : functions_) budget_.spend_steps(entry.second.bodies.size(), at);
+  for (const Frame& frame : frames_)
+    for (const auto& entry : frame)
+      budget_.spend_steps(1 + (entry.second.before ? held_characters(*entry.second.before) : 0), at);
   return {.variables = variables_.state(at),
           .functions = functions_,
           .frames = frames_,
           .returned = returned_,
           .is_return_hopeful = is_return_hopeful_,
-          .exited = exited_};
+          .exited = exited_,
+          .error_exits = error_exits_,
+          .is_moved = is_moved_};
 }
 
 void ShellFollower::put_back(Copy copy) {
@@ -315,6 +416,8 @@ void ShellFollower::put_back(Copy copy) {
   returned_ = copy.returned;
   is_return_hopeful_ = copy.is_return_hopeful;
   exited_ = copy.exited;
+  error_exits_ = copy.error_exits;
+  is_moved_ = copy.is_moved;
 }
 
 /// `( ... )`, a member of a pipeline, `... &`: what it sets does not outlive it.
@@ -336,7 +439,7 @@ void ShellFollower::define(const ShellNode& node, bool is_sure) {
   if (!is_plain_shell_word(raw)) return doubt(node.begin, "this function has a name that is not followed");
   Function& function = functions_[std::string(raw)];
   if (is_sure) function.bodies.clear();
-  function.bodies.push_back(&body);
+  if (std::ranges::find(function.bodies, &body) == function.bodies.end()) function.bodies.push_back(&body);
   function.is_sure = is_sure;
   if (is_sure) status_ = {};
 }
@@ -346,7 +449,8 @@ const ShellFollower::Function* ShellFollower::function_named(std::string_view na
   return found == functions_.end() ? nullptr : &found->second;
 }
 
-void ShellFollower::call(const Function& function, Words words, Words assignments, bool has_arguments) {
+void ShellFollower::call(const Function& function, Words words, Words assignments, bool has_arguments,
+                         bool is_literal) {
   constexpr std::size_t kDeepest = 16, kStepsOfCall = 64;
   const std::size_t at = words.front().begin;
   if (frames_.size() == kDeepest) {
@@ -364,7 +468,7 @@ void ShellFollower::call(const Function& function, Words words, Words assignment
   for (const ShellText& item : outer.items.value_or(std::vector<ShellText>{}))
     budget_.spend_steps(1 + item.characters.size(), at);
   if (budget_.is_spent()) return;
-  const bool hands_on = words.size() == 2 && speaks_of(words.subspan(1), {"\"$@\"", "$@", "\"${@}\""});
+  const bool hands_on = is_literal && words.size() == 2 && speaks_of(words.subspan(1), {"\"$@\"", "$@", "\"${@}\""});
   if (!has_arguments) variables_.set_own_arguments({.items = std::vector<ShellText>{}});
   if (has_arguments && !hands_on) variables_.set_own_arguments({.known = false, .items = {}});
   const ShellNode& body = *function.bodies.front();
@@ -372,7 +476,7 @@ void ShellFollower::call(const Function& function, Words words, Words assignment
   for (const ShellWord& word : assignments) {
     const std::string_view text = variables_.raw(word);
     const std::string name(text.substr(0, shell_name_length(text)));
-    hide(name, line_of({&word, 1}), true);
+    hide(name, word.begin, true);
     frames_.back().at(name).is_before = true;
     if (!variables_.assign(word, true)) doubt(word.begin, "an item is set for one command, which is not followed");
   }
@@ -408,15 +512,16 @@ void ShellFollower::leave_frame() {
 }
 
 /// `local` hides a variable until the function ends.
-void ShellFollower::hide(const std::string& name, std::int32_t line, bool is_sure) {
+void ShellFollower::hide(const std::string& name, std::size_t at, bool is_sure) {
+  const std::int32_t line = variables_.line_at(at);
   if (frames_.empty()) return;
   const auto found = variables_.all().find(name);
   const bool exists = found != variables_.all().end();
   const auto [place, is_new] = frames_.back().try_emplace(name);
   if (!is_new) return;
+  if (exists) budget_.spend_steps(2 * held_characters(found->second), at);
   place->second = {.before = exists ? std::optional(found->second) : std::nullopt, .is_sure = is_sure, .line = line};
   if (exists && found->second.is_readonly) doubt_line(line, fmt::format("{} is readonly here, or may be", name));
-  if (exists) budget_.spend_steps(found->second.items.size() + found->second.doubts.size(), 0);
 }
 
 bool ShellFollower::is_hidden(const std::string& name) const {
@@ -432,16 +537,31 @@ bool ShellFollower::is_set_before_call(const std::string& name) const {
 
 /// The output of a command may come from a training, too.
 void ShellFollower::find_inner_trainings(const ShellNode& node) {
+  find_fed_trainings(node, true);
   for (const ShellWord& word : node.words) {
     const std::string_view text = variables_.raw(word);
     if (text.find("$(") == std::string_view::npos && text.find('`') == std::string_view::npos &&
         text.find("<(") == std::string_view::npos && text.find(">(") == std::string_view::npos)
       continue;
     budget_.spend_steps(text.size(), word.begin);
-    const bool trains = text.find("--num-layers") != std::string_view::npos ||
-                        text.find("--micro-batch-size") != std::string_view::npos;
-    if (trains && text.find(".py") != std::string_view::npos)
+    if (speaks_of_training(text))
       doubt(word.begin, "a training may be started here for its output, which is not followed");
+  }
+}
+
+/// What a shell reads from its input it runs; `cat` and `tee` only copy it.
+void ShellFollower::find_fed_trainings(const ShellNode& node, bool is_copied) {
+  const std::string_view name = node.words.empty() ? std::string_view{} : variables_.raw(node.words.front());
+  if (is_copied && (name.empty() || name == "cat" || name == "tee")) return;
+  for (const ShellWord& word : node.redirections) {
+    const std::string_view text = variables_.raw(word);
+    const std::size_t sign = text.find("<<");
+    if (sign == std::string_view::npos) continue;
+    const auto found = std::ranges::lower_bound(documents_, word.begin + sign, {}, &ShellDocument::at);
+    const bool is_document = found != documents_.end() && found->at == word.begin + sign;
+    const std::string_view fed = is_document ? variables_.raw(found->body) : text;
+    budget_.spend_steps(fed.size(), word.begin);
+    if (speaks_of_training(fed)) doubt(word.begin, "a training may be started by what is read here");
   }
 }
 

@@ -39,6 +39,8 @@ class ShellFollower {
 
  private:
   using Words = std::span<const ShellWord>;
+  /// Of commands in commands, calls and all: as much as a stack of 8 MB holds, with room.
+  static constexpr int kDeepestFollowed = 400;
 
   struct Status {
     ShellTruth truth = true;
@@ -64,6 +66,8 @@ class ShellFollower {
     Left returned = Left::no;
     bool is_return_hopeful = false;
     bool exited = false;
+    bool error_exits = false;
+    bool is_moved = false;
   };
   /// Of a word that is replaced: the fields in its place.
   struct Command {
@@ -76,8 +80,14 @@ class ShellFollower {
 
   // ---- shell_follower.cc: what is run, and in what order
   void follow(const ShellNode& node);
+  void follow_opened(const ShellNode& node);
+  void follow_kind(const ShellNode& node);
+  void follow_where_it_runs(const ShellNode& node);
+  void stop_at_depth(const ShellNode& node);
+  [[nodiscard]] bool leaves_all_alone(const ShellNode& node) const;
   void follow_list(std::span<const ShellNode> nodes);
   void follow_hopefully(std::span<const ShellNode> nodes);
+  void follow_asked(const ShellNode& node);
   void follow_joined(const ShellNode& node);
   void follow_joined_from(const ShellNode& node, std::size_t begin, std::size_t end);
   std::size_t follow_chain(const ShellNode& node, std::size_t begin, std::size_t end);
@@ -93,18 +103,20 @@ class ShellFollower {
   Copy copy(std::size_t at);
   void put_back(Copy copy);
   void define(const ShellNode& node, bool is_sure);
-  void call(const Function& function, Words words, Words assignments, bool has_arguments);
+  void call(const Function& function, Words words, Words assignments, bool has_arguments, bool is_literal);
   void enter(const ShellNode& body);
   void leave_frame();
-  void hide(const std::string& name, std::int32_t line, bool is_sure);
+  void hide(const std::string& name, std::size_t at, bool is_sure);
   [[nodiscard]] bool is_hidden(const std::string& name) const;
   [[nodiscard]] bool is_set_before_call(const std::string& name) const;
   void note_taken_empty(std::size_t at, const std::vector<std::string>& names);
   void doubt_line(std::int32_t line, std::string what);
   void find_inner_trainings(const ShellNode& node);
+  void find_fed_trainings(const ShellNode& node, bool is_copied);
 
   // ---- shell_commands.cc: one command
   void run(const ShellNode& node);
+  void assign(const ShellWord& word);
   void run_words(Words words, Words assignments, bool skips_functions);
   void run_command(const Command& command);
   void run_literal(const Command& command);
@@ -112,6 +124,8 @@ class ShellFollower {
   void run_unknown(const Command& command);
   void run_external(const Command& command);
   void run_function(const Command& command, const Function& function);
+  void change_folder(Words words);
+  void doubt_functions();
   void run_quietly(const Command& command);
   void run_exec(const Command& command);
   void run_eval(const Command& command);
@@ -125,6 +139,7 @@ class ShellFollower {
   void run_set(const Command& command);
   void run_shift(const Command& command);
   void run_unset(const Command& command);
+  void exit_on_errors(bool is_on, std::size_t at);
   void take_set_option(std::string_view option, bool is_on, std::size_t at);
   bool wraps(Command& command);
   bool follow_sourced(Words words);
@@ -140,14 +155,20 @@ class ShellFollower {
   void declare_name(const ShellWord& word, std::string_view first, const std::string& flags);
   void declare_as(const std::string& name, const std::string& flags, std::size_t at);
   void lose_declared(Words words);
+  void doubt_order(Words words);
+  void doubt_cut(Words words);
 
   // ---- shell_left_out.cc: what may run or not
   void leave_out(const ShellNode& node);
+  void leave_kind_out(const ShellNode& node);
   void leave_children_out(const ShellNode& node);
   void leave_apart(const ShellNode& node);
   void leave_command_out(const ShellNode& node);
   void leave_named_out(std::string_view name, Words words);
   void leave_declaration_out(std::string_view first, Words words);
+  void leave_options_out(std::span<const std::string_view> words, std::size_t at);
+  void leave_choice_out(const ShellNode& node);
+  [[nodiscard]] ShellTruth truth_without_arguments(const ShellNode& condition) const;
   void leave_loop_out(const ShellNode& node);
   void leave_call_out(const Function& function, std::size_t at);
   void leave_assignment_out(const ShellWord& word);
@@ -167,6 +188,7 @@ class ShellFollower {
   ShellVariables variables_;
   ShellLaunches launches_;
   std::map<std::string, Function, std::less<>> functions_;
+  std::span<const ShellDocument> documents_;
   std::vector<const ShellNode*> defined_;  ///< bodies, in the order of their definitions
   std::set<const ShellNode*> called_;
   std::vector<Frame> frames_;  ///< of the calls followed
@@ -174,6 +196,11 @@ class ShellFollower {
   Left returned_ = Left::no;
   bool is_return_hopeful_ = false;
   bool exited_ = false;
+  bool may_not_run_ = false;       ///< the command followed: a file may not be there
+  bool is_moved_ = false;          ///< `cd`: where paths begin is not known
+  int depth_ = 0;                  ///< of commands in commands, calls and all
+  bool error_exits_ = false;       ///< `set -e`: a command that fails ends the shell
+  int conditions_ = 0;             ///< around here: in them it does not
   int left_out_calls_ = 0;         ///< around here
   int left_out_loops_ = 0;         ///< around here
   bool finds_trainings_ = true;    ///< in what is left out

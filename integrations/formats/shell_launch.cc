@@ -33,7 +33,8 @@ bool is_python(const ShellText& word) {
 /// A tool's run beside the training's is no reason for doubt.
 bool is_training(const std::vector<ShellText>& words) {
   return std::ranges::any_of(words, [](const ShellText& word) {
-    return word.characters == "--num-layers" || word.characters == "--micro-batch-size";
+    const std::string_view name = std::string_view(word.characters).substr(0, word.characters.find('='));
+    return name == "--num-layers" || name == "--micro-batch-size";
   });
 }
 

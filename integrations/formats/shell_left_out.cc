@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "integrations/formats/shell_builtins.h"
@@ -32,12 +33,47 @@ bool depends_on_others(std::string_view raw, const std::string& name) {
   return false;
 }
 
+/// A pattern that begins with a letter or a sign which stands for itself.
+bool is_never_empty(std::string_view pattern) {
+  if (pattern.starts_with('"') || pattern.starts_with('\'')) pattern.remove_prefix(1);
+  return !pattern.empty() && std::string_view("\"'`$\\*?[!@+(").find(pattern.front()) == std::string_view::npos;
+}
+
+bool is_first_argument(std::string_view raw) {
+  constexpr std::array<std::string_view, 6> kNames = {"$1", "\"$1\"", "${1}", "\"${1}\"", "${1-}", "\"${1:-}\""};
+  return std::ranges::find(kNames, raw) != kNames.end();
+}
+
+/// A word of a test where the script has no arguments. Nothing: it asks for more than these.
+std::optional<ShellTestWord> word_without_arguments(std::string_view raw) {
+  ShellTestWord word;
+  if (raw == "$#" || raw == "\"$#\"" || raw == "${#}") {
+    word.text.add('0', 0);
+  } else if (is_first_argument(raw)) {
+    word.is_bare = !raw.starts_with('"');
+  } else if (raw == "=" || raw == "==" || raw == "!=" || is_plain_shell_word(raw)) {
+    word.text.add(raw, 0);
+  } else if (raw != "\"\"" && raw != "''") {
+    return std::nullopt;
+  }
+  return word;
+}
+
 }  // namespace
 
 void ShellFollower::leave_out(const ShellNode& node) {
   budget_.spend_steps(1 + node.words.size(), node.begin);
   if (budget_.is_spent()) return;
-  lose_expansions(node.redirections);
+  if (++depth_ > kDeepestFollowed) {
+    stop_at_depth(node);
+  } else {
+    lose_expansions(node.redirections);
+    leave_kind_out(node);
+  }
+  --depth_;
+}
+
+void ShellFollower::leave_kind_out(const ShellNode& node) {
   switch (node.kind) {
     case Kind::simple:
       return leave_command_out(node);
@@ -56,9 +92,7 @@ void ShellFollower::leave_out(const ShellNode& node) {
     case Kind::each:
       return leave_loop_out(node);
     case Kind::choice:
-      if (left_out_loops_ > 0 && is_over_own_arguments(node)) return;
-      lose_expansions(node.words);
-      return leave_children_out(node);
+      return leave_choice_out(node);
     case Kind::function:
       return define(node, false);
     case Kind::list:
@@ -80,6 +114,21 @@ void ShellFollower::leave_apart(const ShellNode& node) {
   if (budget_.is_spent()) return;
   leave_out(node);
   put_back(std::move(before));
+}
+
+/// Over an argument the script does not have, only arms whose patterns may stand for nothing.
+void ShellFollower::leave_choice_out(const ShellNode& node) {
+  const bool is_empty = left_out_loops_ > 0 && is_over_own_arguments(node);
+  bool falls_through = false;
+  lose_expansions(node.words);
+  for (const ShellNode& arm : node.children) {
+    lose_expansions(arm.words);
+    const bool may_be = !is_empty || falls_through || std::ranges::any_of(arm.words, [this](const ShellWord& pattern) {
+      return !is_never_empty(variables_.raw(pattern));
+    });
+    falls_through = may_be && arm.falls_through;
+    if (may_be) leave_out(arm);
+  }
 }
 
 /// What is in a loop may run, unless it is over the script's own arguments.
@@ -109,20 +158,49 @@ bool ShellFollower::speaks_of(Words words, std::initializer_list<std::string_vie
 /// nothing is known.
 bool ShellFollower::is_over_own_arguments(const ShellNode& node) const {
   const ShellVariables::OwnArguments& own = variables_.own_arguments();
-  if (!own.known || (own.items && !own.items->empty())) return false;
-  const std::initializer_list<std::string_view> first = {"$1", "\"$1\"", "${1}", "\"${1}\"", "${1-}", "\"${1:-}\""};
-  if (node.kind == Kind::choice) return speaks_of(node.words, first);
+  if (!own.known || own.is_lost || (own.items && !own.items->empty())) return false;
+  if (node.kind == Kind::choice) return is_first_argument(variables_.raw(node.words.front()));
   if (node.kind == Kind::each) {
     if (!node.has_list) return shell_name_length(variables_.raw(node.words[1])) > 0;
     return node.words.size() == 3 && speaks_of(Words(node.words).subspan(2), {"$@", "\"$@\"", "$*", "\"$*\""});
   }
   const std::vector<ShellNode>& condition = node.children.front().children;
-  if (condition.size() != 1 || (condition.front().kind != Kind::simple && condition.front().kind != Kind::test))
-    return false;
-  const Words words(condition.front().words);
-  const bool counts = std::ranges::any_of(
-      words, [&](const ShellWord& word) { return variables_.raw(word).find("$#") != std::string_view::npos; });
-  return counts || (speaks_of(words, {"-n"}) && speaks_of(words, first)) || speaks_of(words, {"getopts"});
+  return condition.size() == 1 && truth_without_arguments(condition.front()) == node.is_until;
+}
+
+/// Of a test at the head of a loop. Nothing: it asks for more than the script's own arguments.
+ShellTruth ShellFollower::truth_without_arguments(const ShellNode& condition) const {
+  Words words(condition.words);
+  const bool is_simple = condition.kind == Kind::simple;
+  if ((!is_simple && condition.kind != Kind::test) || words.empty() || !condition.redirections.empty())
+    return std::nullopt;
+  const std::string_view first = variables_.raw(words.front());
+  if (is_simple && first == "getopts") return words.size() == 3 ? ShellTruth(false) : std::nullopt;
+  if (is_simple && first != "test" && (first != "[" || variables_.raw(words.back()) != "]")) return std::nullopt;
+  if (is_simple) words = words.subspan(1, words.size() - (first == "[" ? 2 : 1));
+  if (!is_simple && speaks_of(words, {"||", "(", ")"})) return std::nullopt;
+  ShellTruth all = true;
+  std::vector<ShellTestWord> part;
+  bool is_open = false;
+  std::vector<std::string> taken_empty;
+  const auto end_part = [&] {
+    const ShellTruth truth = is_open ? std::nullopt : test_words(part, taken_empty);
+    all = truth == false || all == false ? ShellTruth(false) : truth && all ? ShellTruth(true) : std::nullopt;
+    part.clear();
+    is_open = false;
+  };
+  for (const ShellWord& word : words) {
+    const std::string_view raw = variables_.raw(word);
+    if (!is_simple && raw == "&&") {
+      end_part();
+      continue;
+    }
+    std::optional<ShellTestWord> one = word_without_arguments(raw);
+    if (!one) is_open = true;
+    if (one && !(is_simple && one->is_bare)) part.push_back(std::move(*one));
+  }
+  end_part();
+  return all;
 }
 
 // ---- one command ----------------------------------------------------------------------------------------------------
@@ -171,16 +249,18 @@ void ShellFollower::leave_command_out(const ShellNode& node) {
   if (is_plain_shell_word(raw)) {
     const Function* function = skips_functions ? nullptr : function_named(raw);
     if (function != nullptr) return leave_call_out(Function(*function), node.begin);
-    if (is_shell_builtin(raw) && !assignments.empty() && !is_quiet_builtin(raw) && raw != "read")
+    if (is_shell_builtin(raw) && !assignments.empty() && !is_quiet_builtin(raw) && raw != "read" && raw != "printf" &&
+        raw != "wait")
       for (const ShellWord& word : assignments) leave_assignment_out(word);
+    if (skips_functions) doubt_cut(words);
     return leave_named_out(raw, words);
   }
   const std::vector<ShellText> fields = variables_.expand(words.front());
   if (fields.empty() || is_never_set(fields.front())) {  // the next word may be the command
     for (const ShellWord& word : words.subspan(1)) {
       const std::string_view next = variables_.raw(word);
-      const bool changes = is_shell_builtin(next) && !is_quiet_builtin(next) && !is_shell_test(next);
-      if (changes || function_named(next) != nullptr) doubt(node.begin, "which command this is, is not followed");
+      if (is_changing_builtin(next) || function_named(next) != nullptr)
+        doubt(node.begin, "which command this is, is not followed");
       if (is_plain_shell_word(next)) break;
     }
     return;
@@ -189,7 +269,7 @@ void ShellFollower::leave_command_out(const ShellNode& node) {
   if (!fields.front().is_known() && (fields.front().lost_line > 0 || name.starts_with("$(") || name.starts_with('`')))
     return doubt(node.begin, "which command this is, is not followed");
   if (const Function* function = function_named(name)) return leave_call_out(Function(*function), node.begin);
-  if (!is_shell_builtin(name) || is_quiet_builtin(name) || is_shell_test(name)) return;
+  if (!is_changing_builtin(name)) return;
   doubt(node.begin, fmt::format("`{}` in quotes or out of a variable is not followed", name));
   variables_.lose_all(variables_.line_at(node.begin), node.begin);
 }
@@ -205,12 +285,15 @@ void ShellFollower::leave_named_out(std::string_view name, Words words) {
     return;
   }
   if (name == "set" || name == "shift") {
+    leave_options_out(raw, at);
     // Without arguments `set` asks, and with options alone it leaves them.
     const bool renews = name == "shift" || std::ranges::any_of(raw, [](std::string_view word) {
                           return word != "set" && (word == "--" || !word.starts_with('-'));
                         });
-    if (renews && !(raw.size() == 3 && raw[2] == "pipefail"))
-      variables_.set_own_arguments({.known = variables_.own_arguments().known});
+    const ShellVariables::OwnArguments& own = variables_.own_arguments();
+    const bool has_none = name == "shift" && !own.is_lost && (!own.items || own.items->empty());
+    if (renews && !has_none && !(raw.size() == 3 && raw[2] == "pipefail"))
+      variables_.set_own_arguments({.known = own.known, .is_lost = true, .items = {}});
     return;
   }
   if (name == "unset") {
@@ -220,16 +303,34 @@ void ShellFollower::leave_named_out(std::string_view name, Words words) {
       doubt(at, "whether a function is taken away here is not followed");
     }
   }
+  if (changes_folder(name)) return change_folder(words);
   if (name == "trap") return doubt(at, "whether a trap is set here is not followed");
   if (changes_shell(name))
     return doubt(at, fmt::format("`{}` changes how the shell goes on, which is not followed", name));
   const ShellEffects effects = name == "wait" ? ShellEffects{} : effects_of_builtin(raw);
+  if ((name == "source" || name == ".") && effects.any) doubt_functions();
   if (name == "eval" && effects.any) doubt(at, "what `eval` runs here is not followed");
   lose(effects, at);
 }
 
+/// Options of `set` that decide what is set, exported or run behind it.
+void ShellFollower::leave_options_out(std::span<const std::string_view> words, std::size_t at) {
+  if (words.front() != "set") return;
+  constexpr std::array<std::string_view, 8> kHarmless = {"pipefail",  "xtrace",  "verbose", "errtrace",
+                                                         "functrace", "monitor", "hashall", "set"};
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == "--" || word.size() < 2 || (word.front() != '-' && word.front() != '+')) return;
+    bool is_harmless = word.find_first_not_of("xvbhmETo", 1) == std::string_view::npos;
+    if (word.back() == 'o' && i + 1 < words.size())
+      is_harmless &= std::ranges::find(kHarmless, words[++i]) != kHarmless.end();
+    if (!is_harmless) doubt(at, "whether `set` changes how the shell goes on here is not followed");
+  }
+}
+
 void ShellFollower::leave_declaration_out(std::string_view first, Words words) {
   const std::vector<std::string_view> raw = raw_of(words);
+  doubt_order(words);
   bool is_own = first != "export" && first != "readonly" && !frames_.empty();
   bool is_readonly = first == "readonly", is_changed = false, is_odd = false;
   for (const ShellWord& word : words.subspan(1)) {
@@ -248,7 +349,7 @@ void ShellFollower::leave_declaration_out(std::string_view first, Words words) {
     } else if (name.empty()) {
       lose(effects_of_builtin(raw), word.begin);
     } else {
-      if (is_own) hide(name, variables_.line_at(word.begin), false);
+      if (is_own) hide(name, word.begin, false);
       if (is_shell_assignment(text) && !is_own) {
         leave_assignment_out(word);
       } else if (is_own || name.size() != text.size()) {
@@ -292,6 +393,9 @@ void ShellFollower::leave_assignment_out(const ShellWord& word) {
   const std::string_view raw = variables_.raw(word);
   const std::string name(raw.substr(0, shell_name_length(raw)));
   const std::int32_t line = variables_.line_at(word.begin);
+  const auto found = variables_.all().find(name);
+  if (found != variables_.all().end() && found->second.is_readonly)
+    doubt(word.begin, fmt::format("{} is readonly here, or may be: the shell does not take what it is given", name));
   bool is_open = !is_shell_assignment(raw) || (left_out_loops_ > 0 && depends_on_others(raw, name));
   for (const ShellWord& item : word.items)
     is_open |= left_out_loops_ > 0 && depends_on_others(variables_.raw(item), name);
@@ -313,7 +417,7 @@ void ShellFollower::leave_assignment_out(const ShellWord& word) {
 void ShellFollower::find_left_out_training(Words words) {
   const std::string_view first = variables_.raw(words.front());
   if (!finds_trainings_ || is_shell_test(first) || is_quiet_builtin(first) || declares_variables(first) ||
-      first == "source" || first == ".")
+      first == "source" || first == "." || first == "printf" || first == "wait")
     return;
   const std::set<std::int32_t> outer = variables_.take_reached();
   ShellStart start{.line = line_of(words)};

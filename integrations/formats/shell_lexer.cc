@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "integrations/formats/shell_names.h"
 
@@ -26,6 +27,73 @@ std::size_t end_of_bracket(std::string_view script, std::size_t at, char open, c
     if (script[at] == close && --level == 0) return at + 1;
     const std::size_t end = script[at] == '\\' ? at + 2 : end_of_unit(script, at, quoted, depth + 1);
     at = script[at] == '(' || script[at] == close ? at + 1 : end;
+  }
+  return script.size();
+}
+
+struct OutputDocument {
+  std::string delimiter;
+  bool has_tabs = false;
+};
+
+/// Behind `<<`: one past the delimiter.
+std::size_t take_delimiter(std::string_view script, std::size_t at, std::vector<OutputDocument>& documents) {
+  OutputDocument document;
+  if (at < script.size() && script[at] == '-') document.has_tabs = true, ++at;
+  while (at < script.size() && is_one_of(script[at], kBlank)) ++at;
+  for (; at < script.size() && !is_one_of(script[at], " \t\r\n;&|<>()"); ++at)
+    if (!is_one_of(script[at], "'\"\\")) document.delimiter += script[at];
+  documents.push_back(std::move(document));
+  return at;
+}
+
+/// One past the lines of here-documents that begin at `at`.
+std::size_t end_of_documents(std::string_view script, std::size_t at, const std::vector<OutputDocument>& documents) {
+  for (const OutputDocument& document : documents) {
+    bool ended = false;
+    while (at < script.size() && !ended) {
+      const std::size_t end = std::min(script.find('\n', at), script.size());
+      std::string_view line = script.substr(at, end - at);
+      if (document.has_tabs) line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      ended = line == document.delimiter;
+      at = std::min(end + 1, script.size());
+    }
+  }
+  return at;
+}
+
+/// One past the `)` of `$(` or `<(`: commands, with comments and here-documents of their own.
+std::size_t end_of_commands(std::string_view script, std::size_t at, int depth) {
+  int level = 1;
+  std::size_t examined = 0;
+  std::vector<OutputDocument> documents;
+  while (at < script.size()) {
+    const char c = script[at];
+    const std::string_view rest = script.substr(at);
+    if (rest.starts_with("((") && at >= examined) {  // a sum, where << is no here-document
+      examined = end_of_bracket(script, at + 2, '(', ')', false, depth + 1);
+      if (examined < script.size() && script[examined] == ')') {
+        at = examined + 1;
+        continue;
+      }
+    }
+    if (c == '(') ++level;
+    if (c == ')' && --level == 0) return at + 1;
+    if (c == '#' && is_one_of(script[at - 1], " \t\r\n;&|()")) {
+      at = std::min(script.find('\n', at), script.size());
+    } else if (c == '\n' && !documents.empty()) {
+      at = end_of_documents(script, at + 1, documents);
+      documents.clear();
+    } else if (rest.starts_with("<<<")) {
+      at += 3;
+    } else if (rest.starts_with("<<")) {
+      at = take_delimiter(script, at + 2, documents);
+    } else if (c == '(' || c == ')') {
+      ++at;
+    } else {
+      at = c == '\\' ? at + 2 : end_of_unit(script, at, false, depth + 1);
+    }
   }
   return script.size();
 }
@@ -57,6 +125,7 @@ std::size_t end_of_unit(std::string_view script, std::size_t at, bool quoted, in
   if (c == '"') return end_of_double_quotes(script, at, depth);
   if (c == '$' && at + 1 < script.size()) {
     const char next = script[at + 1];
+    if (next == '(' && !script.substr(at).starts_with("$((")) return end_of_commands(script, at + 2, depth);
     if (next == '(') return end_of_bracket(script, at + 2, '(', ')', false, depth);
     if (next == '{') return end_of_bracket(script, at + 2, '{', '}', quoted, depth);
     if (next == '\'' && !quoted) return end_of_escaped(script, at + 2, next);
@@ -214,7 +283,9 @@ void ShellLexer::skip_here_documents() {
       ended = line == document.delimiter;
     }
     if (!ended) unended_.here_document = std::min(unended_.here_document, document.begin);
-    if (!document.is_quoted) open_documents_.push_back({.begin = begin, .end = ended ? body_end : at_});
+    documents_.push_back({.at = document.begin,
+                          .body = {.begin = begin, .end = ended ? body_end : at_},
+                          .is_open = !document.is_quoted});
   }
   here_.clear();
 }
@@ -291,13 +362,19 @@ void ShellLexer::take_unit() {
   if (is_open_bracket(script_, begin, at_)) unended_.bracket = std::min(unended_.bracket, begin);
 }
 
+/// Where the next one is from here on, the end of the script without one: looked for once however often it is asked.
+std::size_t ShellLexer::next(char c, Next& known) const {
+  if (at_ < known.from || at_ > known.at)
+    known = {.from = at_, .at = std::min(script_.find(c, at_), script_.size() + (c == ']' ? 1 : 0))};
+  return known.at;
+}
+
 /// Of an item that is assigned to, blanks and all. False: it is none.
 bool ShellLexer::take_subscript(std::size_t begin) {
   const std::size_t length = shell_name_length(script_.substr(begin, at_ - begin));
   if (length == 0 || begin + length != at_) return false;
-  const std::size_t line = std::min(script_.find('\n', at_), script_.size());
-  const std::size_t close = script_.find(']', at_);
-  if (close == std::string_view::npos || close > line) return false;
+  const std::size_t close = next(']', next_bracket_);
+  if (close > next('\n', next_line_)) return false;
   const std::string_view behind = script_.substr(close + 1);
   if (!behind.starts_with('=') && !behind.starts_with("+=")) return false;
   at_ = close + 1;
@@ -310,7 +387,7 @@ ShellWord ShellLexer::word() {
     const bool is_file = is_one_of(look(), "<>") && look(1) == '(';  // <(command)
     if (!is_file && is_one_of(look(), " \t\r\n;&|<>()")) break;
     if (is_file) {
-      at_ = end_of_bracket(script_, at_ + 2, '(', ')', false, 0);
+      at_ = end_of_commands(script_, at_ + 2, 0);
       if (at_ == script_.size() && script_.back() != ')') unended_.bracket = std::min(unended_.bracket, word.begin);
     } else if (look() == '\\') {
       if (skip_continuation()) continue;
@@ -353,6 +430,22 @@ void ShellLexer::read_items(ShellWord& array) {
   in_array_ = false;
   if (at_ >= script_.size()) unended_.array = std::min(unended_.array, begin);
   at_ = std::min(at_ + 1, script_.size());
+}
+
+std::size_t find_bare(std::string_view word, std::string_view characters, std::size_t at) {
+  while (at < word.size()) {
+    if (is_one_of(word[at], characters)) return at;
+    at = word[at] == '\\' ? at + 2 : end_of_unit(word, at, false, 0);
+  }
+  return std::string_view::npos;
+}
+
+bool has_bare_alternatives(std::string_view word) {
+  const std::size_t open = find_bare(word, "{");
+  if (open == std::string_view::npos) return false;
+  const bool is_list =
+      find_bare(word, ",", open) != std::string_view::npos || word.find("..", open) != std::string_view::npos;
+  return is_list && find_bare(word, "}", open) != std::string_view::npos;
 }
 
 std::size_t end_of_shell_unit(std::string_view script, std::size_t at, bool quoted) {

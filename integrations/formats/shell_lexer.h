@@ -40,6 +40,12 @@ struct ShellToken {
   std::size_t end = 0;
 };
 
+struct ShellDocument {
+  std::size_t at = 0;  ///< of its `<<`
+  ShellWord body;
+  bool is_open = false;  ///< variables in it are replaced
+};
+
 /// What begins and nothing ends: the first of each kind, npos where there is none.
 struct ShellUnended {
   std::size_t quote = std::string_view::npos;
@@ -69,8 +75,8 @@ class ShellLexer {
 
   [[nodiscard]] const ShellUnended& unended() const { return unended_; }
   void note_parenthesis(std::size_t at) { unended_.parenthesis = std::min(unended_.parenthesis, at); }
-  /// Here-documents whose delimiter is not quoted: variables in them are replaced.
-  [[nodiscard]] const std::vector<ShellWord>& open_documents() const { return open_documents_; }
+  /// Here-documents, ascending.
+  [[nodiscard]] const std::vector<ShellDocument>& documents() const { return documents_; }
 
  private:
   struct HereDocument {
@@ -94,6 +100,10 @@ class ShellLexer {
   void read_items(ShellWord& array);
   void take_unit();
   bool take_subscript(std::size_t begin);
+  struct Next {
+    std::size_t from = 1, at = 0;  ///< no other stands between
+  };
+  std::size_t next(char c, Next& known) const;
   ShellWord test_word(bool is_expression);
 
   std::string_view script_;
@@ -103,10 +113,17 @@ class ShellLexer {
   bool may_be_array_ = false;
   bool in_array_ = false;
   std::size_t examined_ = 0;  ///< up to here no `((...))` begins that is not taken
+  Next next_bracket_, next_line_;
   ShellUnended unended_;
   std::vector<HereDocument> here_;
-  std::vector<ShellWord> open_documents_;
+  std::vector<ShellDocument> documents_;
 };
+
+/// Where one of `characters` stands outside of quotes, `${...}` and `$(...)`, from `at` on; npos: nowhere.
+[[nodiscard]] std::size_t find_bare(std::string_view word, std::string_view characters, std::size_t at = 0);
+
+/// `{a,b}` or `{1..3}` outside of quotes: the shell makes several words of it.
+[[nodiscard]] bool has_bare_alternatives(std::string_view word);
 
 /// One past what begins at `at` with a quote, `${`, `$(` or a backquote; at + 1 for anything else.
 [[nodiscard]] std::size_t end_of_shell_unit(std::string_view script, std::size_t at, bool quoted = false);

@@ -24,6 +24,15 @@ bool is_shell_assignment(std::string_view text) {
   return length > 0 && (text.substr(length).starts_with('=') || text.substr(length).starts_with("+="));
 }
 
+bool speaks_of_name(std::string_view text, const std::set<std::string, std::less<>>& names) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = shell_name_length(text.substr(at));
+    if (length > 0 && names.contains(text.substr(at, length))) return true;
+    at += std::max<std::size_t>(1, length);
+  }
+  return false;
+}
+
 bool is_element_assignment(std::string_view text) {
   const std::size_t length = shell_name_length(text);
   if (length == 0 || !text.substr(length).starts_with('[')) return false;

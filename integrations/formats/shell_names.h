@@ -3,6 +3,9 @@
 // to formats.
 
 #include <cstddef>
+#include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 
 namespace tidemark::formats {
@@ -12,6 +15,9 @@ namespace tidemark::formats {
 
 /// `NAME=` or `NAME+=` and anything behind it.
 [[nodiscard]] bool is_shell_assignment(std::string_view text);
+
+/// A name in `text` is one of `names`.
+[[nodiscard]] bool speaks_of_name(std::string_view text, const std::set<std::string, std::less<>>& names);
 
 /// `NAME[2]=value`.
 [[nodiscard]] bool is_element_assignment(std::string_view text);

@@ -41,7 +41,7 @@ class Parser {
       lexer_.skip_line();
     }
     tree.unended = lexer_.unended();
-    tree.open_documents = lexer_.open_documents();
+    tree.documents = lexer_.documents();
     return tree;
   }
 
@@ -201,6 +201,7 @@ class Parser {
     } else if (word == "if") {
       decision(node);
     } else if (is_in(word, {"while", "until"})) {
+      node.is_until = word == "until";
       lexer_.take();
       node.kind = Kind::loop;
       node.words = {};

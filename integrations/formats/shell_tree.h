@@ -35,6 +35,7 @@ struct ShellNode {
   std::vector<ShellNode> children;
   bool is_inverted = false;    ///< of a pipeline: `!`
   bool is_background = false;  ///< with `&` behind it
+  bool is_until = false;       ///< of a loop: it runs where its test fails
   bool has_list = false;       ///< of each: `in` is there
   bool is_or_else = false;     ///< with `||` before it
   bool falls_through = false;  ///< of an arm: ends with `;&` or `;;&`
@@ -50,7 +51,7 @@ struct ShellTree {
   ShellNode root;
   ShellUnended unended;
   std::vector<ShellUnparsed> unparsed;            ///< ascending; what follows in the line is left out
-  std::vector<ShellWord> open_documents;          ///< here-documents in which variables are replaced
+  std::vector<ShellDocument> documents;           ///< here-documents, ascending
   std::size_t too_deep = std::string_view::npos;  ///< where commands stand in more than kDeepestShellCommand others
 };
 

@@ -23,6 +23,11 @@ bool changes_the_shell(std::string_view name) {
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
+bool is_kept_by_shell(std::string_view name) {
+  constexpr std::array<std::string_view, 6> kNames = {"EUID", "UID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
 /// `[3]=x` in `A=([3]=x)`.
 bool has_index(std::string_view item) {
   return item.starts_with('[') &&
@@ -41,6 +46,12 @@ bool has_text(const std::vector<ShellText>& items) {
 
 }  // namespace
 
+std::size_t held_characters(const ShellVariable& variable) {
+  std::size_t count = 1 + variable.doubts.size();
+  for (const ShellText& item : variable.items) count += item.characters.size() + 1;
+  return count;
+}
+
 ShellVariables::ShellVariables(std::string_view script, ShellBudget& budget) : script_(script), budget_(budget) {
   for (std::size_t i = 0; i < script.size(); ++i)
     if (script[i] == '\n') line_ends_.push_back(i);
@@ -55,6 +66,12 @@ void ShellVariables::note_problem(std::int32_t line, std::string what) {
   const auto is_same = [&](const Problem& one) { return one.line == line && one.what == what; };
   if (problems_.size() < kMost && std::ranges::none_of(problems_, is_same))
     problems_.push_back({.line = line, .what = std::move(what)});
+}
+
+/// Of a name that no line sets: to `set -u` it is an error, unless the environment has it.
+void ShellVariables::note_unset(const Known& known, std::size_t at) {
+  if (state_.refuses_unset && known.variable == nullptr && known.lost_line == 0 && !known.is_outside)
+    note_problem(line_at(at), "the script ends here, as `set -u` asks for, where nothing gives this name a value");
 }
 
 // ---- assignments ----------------------------------------------------------------------------------------------------
@@ -141,6 +158,7 @@ void ShellVariables::note_assigned(const ShellVariable& variable, const std::str
   if (variable.is_readonly)
     note_problem(line, fmt::format("{} is readonly here, or may be: the shell does not take what it is given", name));
   if (changes_the_shell(name)) note_problem(line, fmt::format("{} changes how the shell reads what follows", name));
+  if (is_kept_by_shell(name)) note_problem(line, fmt::format("{} is the shell's own, and it takes no value", name));
 }
 
 /// Of `declare -i`: the sums of the items. False: they have none that is known.
@@ -169,10 +187,10 @@ std::optional<std::vector<ShellText>> ShellVariables::added_by(const ShellWord& 
   const std::string name(raw(word).substr(0, shell_name_length(raw(word))));
   const auto found = state_.variables.find(name);
   const bool existed = found != state_.variables.end();
-  const ShellVariable before = existed ? found->second : ShellVariable{};
-  if (before.lost_line > 0) return std::nullopt;
-  for (const ShellText& item : before.items) budget_.spend_steps(1 + item.characters.size(), word.begin);
+  if (existed && found->second.lost_line > 0) return std::nullopt;
+  if (existed) budget_.spend_steps(2 * tidemark::formats::held_characters(found->second), word.begin);
   if (budget_.is_spent()) return std::nullopt;
+  const ShellVariable before = existed ? found->second : ShellVariable{};
   assign(word, false);
   ShellVariable after = std::move(state_.variables[name]);
   restore(name, existed ? &before : nullptr);
@@ -208,7 +226,8 @@ void ShellVariables::lose_all(std::int32_t line, std::size_t at) {
     variable.lost_line = line;
   }
   state_.others_lost_line = line;
-  if (state_.own.items) state_.own.items.reset();
+  state_.own.is_lost |= state_.own.items.has_value();
+  state_.own.items.reset();
 }
 
 void ShellVariables::unset(const std::string& name, std::int32_t line) {
@@ -216,6 +235,7 @@ void ShellVariables::unset(const std::string& name, std::int32_t line) {
   if (found == state_.variables.end()) return;
   if (found->second.is_readonly) note_problem(line, fmt::format("{} is readonly here, or may be", name));
   state_.variables.erase(found);
+  taken_away_.insert(name);
 }
 
 void ShellVariables::restore(const std::string& name, const ShellVariable* before) {
@@ -243,7 +263,7 @@ ShellVariables::Known ShellVariables::look_up(std::string_view name) const {
 /// An argument before it that may be several words, or none, leaves open which one it is.
 ShellVariables::OwnArgument ShellVariables::own_argument(char digit) const {
   const auto number = static_cast<std::size_t>(digit - '0');
-  if (number == 0 || !state_.own.known) return {};
+  if (number == 0 || !state_.own.known || state_.own.is_lost) return {};
   if (!state_.own.items) return {.is_taken_as_none = true};
   const std::vector<ShellText>& items = *state_.own.items;
   const std::size_t count = std::min(number, items.size());
@@ -285,8 +305,7 @@ void ShellVariables::move_to_line(std::int32_t line, const ShellVariables& befor
 std::size_t ShellVariables::held_characters() const {
   std::size_t count = 0;
   for (const auto& [name, variable] : state_.variables) {
-    count += name.size() + 1 + variable.doubts.size();
-    for (const ShellText& item : variable.items) count += item.characters.size() + 1;
+    count += name.size() + tidemark::formats::held_characters(variable);
   }
   return count;
 }
@@ -311,6 +330,7 @@ std::optional<std::int64_t> ShellVariables::sum(std::string_view expression, std
 std::optional<std::int64_t> ShellVariables::number_of(std::string_view name, std::size_t at) {
   const bool is_text = name.starts_with('$');
   const Known known = look_up(name.substr(is_text ? 1 : 0));
+  note_unset(known, at);
   sum_lost_line_ = std::max(sum_lost_line_, known.lost_line);
   is_sum_open_ |= known.variable == nullptr;
   if (known.variable == nullptr || known.variable->items.empty()) return std::nullopt;
@@ -387,7 +407,10 @@ void ShellVariables::doubt_left(std::string_view unit, std::size_t at) {
     return;
   }
   if (rest.starts_with('?') || rest.starts_with(":?")) {
-    if (text_of(inner) == "") note_problem(line_at(at), "the script may end here, as this has no value");
+    const std::string name(inner.substr(0, length));
+    const bool is_taken_away = taken_away_.contains(name) && !state_.variables.contains(name);
+    if (text_of(inner) == "" || is_taken_away)
+      note_problem(line_at(at), "the script may end here, as this has no value");
     return;
   }
   if (std::string_view(":-=+#%/^,@").find(rest.front()) == std::string_view::npos)

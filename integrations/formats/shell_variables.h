@@ -33,6 +33,9 @@ struct ShellVariable {
   std::set<std::int32_t> doubts;  ///< options it may hold besides, by the number their finder gave them
 };
 
+/// Of its values together, and its doubts: what a copy costs.
+[[nodiscard]] std::size_t held_characters(const ShellVariable& variable);
+
 class ShellVariables {
  public:
   /// REQUIRES: `script` and `budget` outlive this. With the budget spent, words come out cut short.
@@ -71,6 +74,7 @@ class ShellVariables {
     /// Nothing else gives any: a script is taken to be started without. False: a function's, from a call that gives
     /// some.
     bool known = true;
+    bool is_lost = false;                         ///< a command that is not followed may have set them
     std::optional<std::vector<ShellText>> items;  ///< as `set --` or a call without any says
   };
   [[nodiscard]] const OwnArguments& own_arguments() const { return state_.own; }
@@ -81,11 +85,15 @@ class ShellVariables {
   /// `set -a`: what is assigned from here on is exported.
   void export_all(bool exports) { state_.exports_all = exports; }
 
+  /// `set -u`: the shell ends where a name without a value is replaced.
+  void refuse_unset(bool refuses) { state_.refuses_unset = refuses; }
+
   /// What commands that run in a shell of their own do not change.
   struct State {
     std::map<std::string, ShellVariable> variables;
     std::int32_t others_lost_line = 0;  ///< the same as lost_line, of names that have no variable
     bool exports_all = false;
+    bool refuses_unset = false;
     OwnArguments own;
   };
   /// Spends the steps of a copy.
@@ -97,6 +105,7 @@ class ShellVariables {
     std::int32_t line = 0;
     std::string what;
   };
+  void note_problem(std::int32_t line, std::string what);
   [[nodiscard]] const std::vector<Problem>& problems() const { return problems_; }
 
   /// Takes the variables of the other script, and what of it has no value, in place of its own.
@@ -141,7 +150,7 @@ class ShellVariables {
   void doubt_numbers(std::string_view expression, std::size_t at);
   void doubt_left(std::string_view unit, std::size_t at);
   void lose_effects(std::string_view expression, std::size_t at);
-  void note_problem(std::int32_t line, std::string what);
+  void note_unset(const Known& known, std::size_t at);
   void assign_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items, bool is_array,
                     std::int32_t line);
   void append_value(ShellVariable& variable, const std::string& name, std::vector<ShellText> items, bool is_array,
@@ -168,7 +177,8 @@ class ShellVariables {
   bool is_sum_open_ = false;           ///< one of them has no value that is known
   std::int32_t sum_assumed_line_ = 0;  ///< of the same, where one holds an assumed default
   std::vector<Problem> problems_;
-  std::size_t at_ = 0;  ///< in the script: what is being expanded
+  std::set<std::string> taken_away_;  ///< names, by `unset`
+  std::size_t at_ = 0;                ///< in the script: what is being expanded
 };
 
 }  // namespace tidemark::formats

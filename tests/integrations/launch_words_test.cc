@@ -204,6 +204,30 @@ TEST(LaunchSourced, WordsThatMayBeSetThereAreUnread) {
       << plain.error().message;
 }
 
+TEST(LaunchSourced, RelativePathsBeginInTheFolderTheScriptIsIn) {
+  const std::map<std::string, std::string> beside = {{"./s.sh", "MB=2\n"}, {"s.sh", "MB=2\n"}};
+  for (const char* line : {"cd x\nsource ./s.sh", "pushd x\n. ./s.sh", "[ -d x ] && cd x\nsource ./s.sh",
+                           "D=$(cd \"$(dirname \"$0\")/x\" && pwd)\nsource $D/s.sh"})
+    EXPECT_FALSE(read(std::string(line) + "\n" + with_micro_batch("${MB:-4}"), beside).is_understood()) << line;
+  for (const char* line :
+       {"cd \"$(dirname \"$0\")\"\nsource ./s.sh", "(cd x && make)\nsource ./s.sh",
+        "cd x\nsource \"$(dirname \"$0\")/s.sh\"",
+        "D=\"$( cd \"$( dirname \"${BASH_SOURCE[0]}\" )\" &> /dev/null && pwd )\"\nsource \"$D/s.sh\""})
+    EXPECT_TRUE(read(std::string(line) + "\n" + with_micro_batch("${MB:-4}"), beside).is_understood()) << line;
+}
+
+TEST(LaunchSourced, WhatChangesTheShellIsADoubt) {
+  EXPECT_TRUE(read("source ./s.sh\n" + kCommand, {{"./s.sh", "A=4\n"}}).is_understood());
+  EXPECT_NE(read("source ./s.sh\n" + kCommand, {{"./s.sh", "IFS=4\n"}}).unread().find("IFS"), std::string::npos);
+  const std::string own = "A=1\nexport A=5 B=$A\n";
+  EXPECT_FALSE(read("source ./s.sh\n" + with_micro_batch("${B:-4}"), {{"./s.sh", own}}).is_understood());
+}
+
+/// A word that is nothing to look at.
+TEST(LaunchWords, OfUnclosedBracesAreRead) {
+  EXPECT_FALSE(read(kCommand + " --foo \"${U+{,}\"").is_understood());
+}
+
 /// A file that is read again and again is paid for each time.
 TEST(LaunchSourced, CountsAgainstTheBudgetOfTheScript) {
   std::string script;

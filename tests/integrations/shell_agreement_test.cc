@@ -120,8 +120,9 @@ std::map<std::string, std::string> options_of(const Words& words) {
   std::string name;
   for (const std::string& word : words) {
     if (word.starts_with("--")) {
-      name = word.substr(2);
-      options[name].clear();
+      const std::size_t end = std::min(word.find('='), word.size());
+      name = word.substr(2, end - 2);
+      options[name] = word.substr(std::min(end + 1, word.size()));
     } else if (!name.empty()) {
       options[name] += (options[name].empty() ? "" : " ") + word;
     }
@@ -294,6 +295,7 @@ const std::vector<Case> kCases = {
     // Declarations.
     {"Readonly", "readonly MBS\nMBS=2", false},
     {"ReadonlyByDeclare", "declare -r MBS=2\nMBS=3", false},
+    {"ReadonlyInALoop", "X=1; f() { readonly X; for i in 1; do X=2; done; MBS=3; }\nf", false},
     {"Reference", "declare -n R=MBS\nR=2", false},
     {"Integer", "declare -i MBS=3+4", true},
     {"IntegerLater", "declare -i MBS\nMBS=3+4", true},
@@ -360,6 +362,101 @@ const std::vector<Case> kCases = {
     {"UnknownBefore", "set -- $U 5; MBS=${2:-3}", false},
     {"ShiftOfTwo", "set -- 1 2 3; shift 2; MBS=$1", true},
     {"WithoutDashes", "set 5 6; MBS=$2", true},
+    // Words of a builtin: all are replaced before it runs.
+    {"ExportOfItself", "A=1; export A=5 B=$A\nMBS=$B", false},
+    {"ExportOfAnother", "A=1; export C=5 B=$A\nMBS=$B", true},
+    {"LocalOfItself", "A=1; f() { local A=5 B=$A; MBS=$B; }\nf", false},
+    {"LocalOfOneJustHidden", "A=1; f() { local A B=${A:-7}; MBS=$B; }\nf", false},
+    {"ReadonlyOfItself", "A=1; readonly A=5 B=$A\nMBS=$B", false},
+    {"DeclareOfItself", "A=1; declare A=5 B=$((A + 1))\nMBS=$B", false},
+    {"LetOfItself", "A=1; let A=5 B=$A\nMBS=$B", false},
+    {"LetOfANumber", "A=1; let A=5 B=A\nMBS=$B", true},
+    {"ExportOfAlternatives", "export Q={1,2}\nMBS=$Q", false},
+    {"ExportOfNames", "export {MBS,X}=2", false},
+    {"ExportOfQuotedBraces", "export Q='{1,2}'\nMBS=3", true},
+    {"ExportOfNamesLeftOut", "[ ! -f x ] && export {MBS,X}=2", false},
+    {"CommandExportCut", "B='3 MBS=2'; command export A=$B", false},
+    {"BuiltinExportCut", "B='3 MBS=2'; builtin export A=$B", false},
+    {"EmptyExportCut", "B='3 MBS=2'; e=; $e export A=$B", false},
+    {"CommandExportQuoted", "B='3 MBS=2'; command export A=\"$B\"", true},
+    {"DeclareAsks", "declare -p FOO || MBS=2", false},
+    {"DeclareAsksForAFunction", "declare -F f && MBS=2", false},
+    {"ItemBehindNothing", "L=(1 2); e=; L[0]=9 $e\nMBS=$L", false},
+    {"LocalOfOneExported",
+     "export E=16; f() { local E; E=5; torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 1 --micro-batch-size "
+     "3; exit; }\nf",
+     true},
+    // A choice over the script's own arguments.
+    {"CaseOfNoArgument", "for i in 1; do case \"$1\" in *) MBS=2 ;; esac; done", false},
+    {"CaseOfAnEmptyArgument", "for i in 1; do case $1 in \"\") MBS=2 ;; esac; done", false},
+    {"CaseOfAnEmptyArgumentFallsThrough", "for i in 1; do case $1 in '') : ;& x) MBS=2 ;; esac; done", false},
+    {"CaseOfOptions", "for i in 1; do case $1 in -m | --mbs=*) MBS=2 ;; esac; done", true},
+    {"CaseOfArgumentsSet", "for i in 1; do set -- -m; case $1 in -m) MBS=2 ;; esac; done", false},
+    {"ArgumentsSetOrNot", "[ ! -f x ] && set -- 2\nMBS=${1:-3}", false},
+    {"LoopOfTooFewArguments", "while [ $# -lt 1 ]; do set -- x; MBS=2; done", false},
+    {"LoopOfAnEmptyArgument", "while [ ! -n \"$1\" ]; do set -- x; MBS=2; done", false},
+    {"LoopOfABareArgument", "while [ -n $1 ]; do MBS=2; break; done", false},
+    {"LoopUntilArguments", "until [ $# -gt 0 ]; do set -- x; MBS=2; done", false},
+    {"LoopUntilOptions", "until getopts m: X; do MBS=2; break; done", false},
+    {"LoopOverGivenOptions", "while getopts m: X -m 3; do MBS=2; done", false},
+    {"LoopOverArguments", "while [ $# -gt 0 ]; do MBS=2; shift; done", true},
+    {"LoopOverArgumentsInOne", "while [[ $# -gt 0 && $1 == -* ]]; do MBS=2; shift; done", true},
+    {"LoopWhileArguments", "while [ -n \"$1\" ]; do MBS=2; shift; done", true},
+    {"LoopUntilNoArgument", "until [ -z \"$1\" ]; do MBS=2; shift; done", true},
+    {"LoopOverOptions", "while getopts m: X; do MBS=$OPTARG; done", true},
+    {"CaseOfAPatternThatSets", "case $U in $((MBS++))) X=1 ;; esac", false},
+    // Where the shell ends.
+    {"ErrorExit", "set -e\nfalse\nMBS=2", false},
+    {"ErrorExitOfACall", "set -euo pipefail\nf() { return 1; }\nf", false},
+    {"ErrorExitOfTheLast", "set -o errexit\nf() { [ $MBS = 5 ] && MBS=2; }\nf", false},
+    {"ErrorExitOfASubshell", "set -e\n( exit 1 )", false},
+    {"ErrorExitOfArithmetic", "set -e\n((X = 0))", false},
+    {"ErrorExitInACondition", "set -e\nf() { false; MBS=2; }\nif f; then X=1; fi\n! true\nfalse || X=2\nfalse && X=3",
+     true},
+    {"ErrorExitOfAnInversion", "f() { set -e; false; MBS=2; }\n! f", false},
+    {"ErrorExitOff", "set -e\nset +e\nfalse\nMBS=2", true},
+    {"ErrorExitLeftOut", "[ ! -f x ] && set -e\nfalse", false},
+    {"ErrorExitOfAList", "set -e\n{ false && X=1; }\nMBS=2", true},
+    {"ErrorExitByATrap", "trap 'exit 1' ERR\nfalse\nMBS=2", false},
+    {"ExitBeforeEachCommand", "trap 'exit 1' DEBUG\nMBS=2", false},
+    {"TrapOfChildren", "trap 'MBS=2' 17\nmkdir x; nvidia-smi", false},
+    {"TrapInSmallLetters", "trap 'MBS=2' Debug\nX=1", false},
+    {"UnsetIsAnError", "set -u\nX=$UNSET\nMBS=2", false},
+    {"UnsetIsAnErrorInBraces", "set -o nounset\nX=${UNSET}\nMBS=2", false},
+    {"UnsetIsAnErrorInASum", "set -u\nX=$((UNSET + 1))\nMBS=2", false},
+    {"UnsetWithADefault", "set -u\nX=${UNSET:-1}\nMBS=2", true},
+    {"MissingValue", "R=1; unset R; : ${R?}", false},
+    {"NameOfTheShell", "EUID=3 && MBS=7", false},
+    {"ExportsAllOrNot", "[ ! -f x ] && set -a\nE=5", false},
+    {"SetOfADash", "set -- 2; set -; MBS=$1", true},
+    {"EscapedBrace", "MBS=\"${U:-2\\}}\"", false},
+    // Files that cannot be opened.
+    {"MissingFile", "true < /no/such || MBS=2", false},
+    {"MissingFileOfAGroup", "{ MBS=2; } < /no/such", false},
+    {"MissingFolderOfAnIf", "if true; then MBS=2; fi > dir/log", false},
+    {"MissingFileOfADeclaration", "export MBS=2 < /no/such", false},
+    {"MissingFileOfAnAssignment", "MBS=2 < /no/such", false},
+    {"MissingFileOfACall", "f() { MBS=2; }\nf < /no/such", false},
+    {"MissingFileOfABody", "f() { MBS=2; } < /no/such\nf", false},
+    {"MissingFileOfATest", "[ $MBS = 4 ] < /no/such && MBS=2", false},
+    {"NullFile", "{ MBS=2; } > /dev/null 2>&1", true},
+    {"FileOfAProgram", "mkdir x > log 2>&1", true},
+    {"FileOfTheShell", "exec 2> log\nMBS=2", true},
+    // Other scripts and folders.
+    {"SourceOfFunctions", "f() { MBS=2; }\nsource <(echo 'f() { MBS=3; }')\nf", false},
+    {"FolderChanged", "PWD=3; cd /\nMBS=$PWD", false},
+    {"FolderChangedLeftOut", "PWD=3; [ ! -f x ] && cd /\nMBS=$PWD", false},
+    {"AssignmentBehindNothing", "set -e\ne=; $e X=5", false},
+    {"FileOfACommand", "MBS=--x=<(true)", false},
+    // Output of commands.
+    {"DocumentInOutput", "X=$(cat <<E\nit's\nE\n)\nMBS=2\n# don't)", true},
+    {"CommentInOutput", "X=$(true # it's )\n)\nMBS=2\n# don't)", true},
+    {"ShiftInASum", "X=$((1 << 2)); MBS=$((16 # 2\n))", false},
+    {"EmptyFirstItem", "L=('' 3); MBS=${L:-2}", true},
+    {"SetFirstItem", "L=(5 3); MBS=${L:+2}", true},
+    {"PrintfOfNothing", "$SUDO printf -v MBS 9", false},
+    {"PrintfOfAVariable", "p=printf; [ ! -f x ] && $p -v MBS 9", false},
+    {"CallThatHandsOn", "set -- 2; f() { MBS=$2; }; g='f 3'; $g \"$@\"", false},
 };
 
 class Agreement : public ::testing::TestWithParam<Case> {};
@@ -400,9 +497,35 @@ TEST(ShellAgreement, OfTrainingsWhereverTheyStand) {
                                             "bash -c '" + kTraining + "$M; M=3'\n",
                                             "bash -c '" + kTraining + "2' --more 3\n",
                                             "\"\" " + kTraining + "2\n",
-                                            "if false; then\n" + kTraining + "2\nelse\n" + kTraining + "3\nfi\n"};
+                                            "if false; then\n" + kTraining + "2\nelse\n" + kTraining + "3\nfi\n",
+                                            "bash <<E\n" + kTraining + "2\nE\n" + kTraining + "3\n",
+                                            "cat <<'E' | bash\n" + kTraining + "2\nE\n" + kTraining + "3\n",
+                                            "cat <<E\n" + kTraining + "2\nE\n" + kTraining + "3\n",
+                                            "torchrun p.py --num-layers=1 --micro-batch-size=2\n" + kTraining + "3\n",
+                                            "{ M=3; " + kTraining + "$M; } > log 2>&1\n",
+                                            "set -euo pipefail\nM=3\n" + kTraining + "$M > log 2>&1\n"};
   const Tally tally = compare(bash, scripts);
-  EXPECT_EQ(tally.sure, 12U);
+  EXPECT_EQ(tally.sure, 15U);
+}
+
+/// As people write them: nothing in it is a doubt.
+TEST(ShellAgreement, OfAnOrdinaryScriptIsWhole) {
+  if (!Bash::is_there()) GTEST_SKIP() << "there is no /bin/bash";
+  const Bash bash;
+  const std::string head =
+      "#!/bin/bash\nset -euo pipefail\ncd \"$(dirname \"$0\")\" > /dev/null\nMBS=${MBS:-4}\nexport A=1 B=2\n"
+      "trap 'echo ended' EXIT\nusage() { cat <<E\nrun.sh [--mbs N]\nE\n}\n";
+  const std::string arguments =
+      "while [[ $# -gt 0 ]]; do\n  case $1 in\n    --mbs) MBS=\"$2\"; shift 2 ;;\n    -h | --help) usage; exit 0 ;;\n"
+      "    *) echo \"what is $1?\" >&2; exit 1 ;;\n  esac\ndone\n"
+      "for arg in \"$@\"; do case $arg in --mbs=*) MBS=\"${arg#*=}\" ;; *) exit 1 ;; esac; done\n"
+      "if [[ $MBS -gt 8 ]]; then MBS=8; fi\n[ -n \"${DEBUG:-}\" ] && set -x\necho \"run with $MBS\" > log.txt\n"
+      "mkdir -p logs 2> /dev/null || true\n";
+  const std::string main = "main() {\n  local micro=$MBS\n  " + kTraining + "$micro 2>&1 | tee log\n}\nmain \"$@\"\n";
+  const std::vector<std::string> scripts = {head + arguments + kTraining + "$MBS 2>&1 | tee log\n",
+                                            head + arguments + kTraining + "$MBS > log.txt 2>&1\n",
+                                            head + arguments + main};
+  EXPECT_EQ(compare(bash, scripts).sure, scripts.size());
 }
 
 TEST(ShellAgreement, OfRandomScripts) {

@@ -93,6 +93,37 @@ TEST(ShellBudget, CountsTheSearchForEnds) {
   EXPECT_TRUE(message == "f.sh:1: " + kTooManySteps || message == "f.sh:1: " + kTooManyCharacters) << message;
 }
 
+/// What hides a variable, or stands before a command, is a copy of it.
+TEST(ShellBudget, CountsTheCopiesOfValues) {
+  const std::string large = "A=" + repeated("x", 20'000) + "\n";
+  EXPECT_NE(refusal_of(large + "f() { local A; }\n" + repeated("f\n", 1000) + kLaunch).find(kTooManySteps),
+            std::string::npos);
+  EXPECT_NE(refusal_of(large + repeated("A=1 mkdir x\n", 1000) + kLaunch).find(kTooManySteps), std::string::npos);
+  EXPECT_NE(refusal_of(large + repeated("[ -f x ] && A+=' --x'\n", 1000) + kLaunch).find(kTooManySteps),
+            std::string::npos);
+}
+
+/// A body that may be defined again and again is the same.
+TEST(ShellBudget, KeepsABodyOnce) {
+  std::string calls = "g() { f() { A=1; }; }\n" + repeated("[ -f x ] && g\n", 300) + repeated("[ -f x ] && f\n", 300);
+  const auto read = formats::read_shell_script(calls + kLaunch, "f.sh");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_LT(read.value().steps, formats::kMostShellSteps / 20);
+}
+
+/// Calls and what stands in commands are frames of one stack.
+TEST(ShellBudget, BoundsWhatIsFollowedInOneAnother) {
+  std::string calls = "f0() { A=1; }\n";
+  for (int i = 1; i <= 16; ++i)
+    calls += fmt::format("f{}() {}f{}\n{}\n", i, repeated("{ ", 196), i - 1, repeated("}; ", 195) + "}");
+  for (const char* call : {"f16\n", "[ -f x ] && f16\n"}) {
+    const auto read = formats::read_shell_script(calls + call + kLaunch, "f.sh");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    ASSERT_FALSE(read.value().unread.empty());
+    EXPECT_EQ(read.value().unread.front().what, "commands stand in one another too deep to be followed");
+  }
+}
+
 TEST(ShellBudget, EndsShortWordsWithoutNumber) {
   EXPECT_EQ(refusal_of("torchrun a.py --num-layers" + repeated(" a", 100'000) + "\n"), "f.sh:1: " + kTooManyCharacters);
 }
@@ -103,6 +134,8 @@ TEST(ShellLexer, TakesAsLongAsTheTextIs) {
   EXPECT_FALSE(refusal_of("A=(" + repeated("x ", 200'000) + repeated("(", 400'000) + ")\n").empty());
   EXPECT_FALSE(refusal_of("[ " + repeated("! ", 30'000) + "x ]\n").empty());
   EXPECT_FALSE(refusal_of(repeated("if ", 100'000)).empty());
+  EXPECT_FALSE(refusal_of(repeated("a[ ", 300'000)).empty());
+  EXPECT_FALSE(refusal_of("((" + repeated("a[", 300'000) + "))\n").empty());
 }
 
 TEST(ShellBudget, IsHardlyTouchedByRealScripts) {

@@ -30,18 +30,25 @@ class RandomShell {
   std::size_t below(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
   bool chance(std::size_t one_in) { return below(one_in) == 0; }
   std::string one(std::initializer_list<const char*> of) { return *(of.begin() + below(of.size())); }
+  /// One after the other: in a sum of texts the compiler would choose which is drawn first.
+  static std::string joined(std::initializer_list<std::string> parts) {
+    std::string text;
+    for (const std::string& part : parts) text += part;
+    return text;
+  }
   std::string name() { return one({"A", "B", "C", "D", "E"}); }
   std::string number() { return one({"0", "1", "2", "3", "7", "12", "64"}); }
 
   std::string training() {
-    std::string text =
-        "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers " + word() + " --micro-batch-size " + word();
+    std::string text = joined({"torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers", one({" ", " ", "="}), word(),
+                               " --micro-batch-size", one({" ", " ", "="}), word()});
     if (chance(2)) text += " --hidden-size " + word();
     if (chance(3)) text += " --seq-length \"$" + name() + "\"";
     if (chance(3)) text += " --extra \"${L[@]}\"";
     if (chance(4)) text += " --first ${1:-9} --rest \"$*\"";
     if (chance(8)) text += " | tee log";
-    if (chance(12)) text = name() + "=" + value() + " " + text;
+    if (chance(8)) text += one({" > log", " 2>&1 | tee log", " > log 2>&1"});
+    if (chance(12)) text = joined({name(), "=", value(), " ", text});
     return text;
   }
 
@@ -109,32 +116,32 @@ class RandomShell {
   std::string assignment() {
     switch (below(12)) {
       case 0:
-        return name() + "+=" + value();
+        return joined({name(), "+=", value()});
       case 1:
-        return one({"L=(", "L+=("}) + value() + " " + number() + ")";
+        return joined({one({"L=(", "L+=("}), value(), " ", number(), ")"});
       case 2:
         return one({"L=7", "L[0]=6", "L[1]=9", "L+=8", "L=([1]=5 [0]=4)", "L=()", "unset L", "unset 'L[0]'"});
       case 3:
-        return name() + "=" + value() + " " + name() + "=" + value();
+        return joined({name(), "=", value(), " ", name(), "=", value()});
       default:
-        return name() + "=" + value();
+        return joined({name(), "=", value()});
     }
   }
 
   std::string declaration() {
     const std::string v = name();
     if (is_calm_)
-      return one({"export ", "local ", "declare ", "declare -g ", "declare -x ", "declare -i ", "typeset ",
-                  "local -r "}) +
-             v + one({"=3", "=3", "=$B", "", "=\"$C\""});
-    switch (below(14)) {
+      return joined(
+          {one({"export ", "local ", "declare ", "declare -g ", "declare -x ", "declare -i ", "typeset ", "local -r "}),
+           v, one({"=3", "=3", "=$B", "", "=\"$C\""})});
+    switch (below(15)) {
       case 0:
         return "export " + v + "=" + value();
       case 1:
-        return "declare " + one({"-x ", "-i ", "-g ", "-a ", "-u ", "-r ", "", "-gx ", "-n ", "+x ", "-l "}) + v + "=" +
-               value();
+        return joined({"declare ", one({"-x ", "-i ", "-g ", "-a ", "-u ", "-r ", "", "-gx ", "-n ", "+x ", "-l "}), v,
+                       "=", value()});
       case 2:
-        return one({"local ", "local -i ", "local -r ", "typeset ", "declare "}) + v + "=" + value();
+        return joined({one({"local ", "local -i ", "local -r ", "typeset ", "declare "}), v, "=", value()});
       case 3:
         return one({"local ", "declare ", "declare -i ", "export ", "declare -x ", "export -n ", "typeset -u "}) + v;
       case 4:
@@ -153,9 +160,42 @@ class RandomShell {
         return "read " + v + " <<< 6";
       case 11:
         return "declare -n r=" + v + "; r=5";
+      case 12:
+        return declaration_of_two();
       default:
         return "export " + v;
     }
+  }
+
+  /// All words are replaced before the first assigns.
+  std::string declaration_of_two() {
+    return joined({one({"export ", "declare ", "local ", "readonly ", "command export ", "let "}), name(), "=", value(),
+                   " ", name(), one({"=$A", "=$B", "=\"$C\"", "=5", ""})});
+  }
+
+  /// Parts of scripts that go over their own arguments, of which there are none.
+  std::string over_arguments(int depth) {
+    return joined(
+        {one({"for i in 1 2", "while [ $# -gt 0 ]", "while [[ $# -lt 1 ]]", "until [ $# -eq 0 ]", "while true",
+              "while [ -n \"$1\" ]", "while [ -n $1 ]", "while getopts ab: o", "for a in \"$@\"", "for a"}),
+         "; do case ", one({"$1", "\"$1\"", "\"${1:-}\""}), " in\n", one({"-a|--all", "--x=*", "''", "\"\"", "-*"}),
+         ") ", list(depth), one({";;", ";;", ";&"}), "\n", one({"--y", "*", "\"$U\""}), ") ", list(depth),
+         ";;\nesac\nbreak\ndone"});
+  }
+
+  /// While the shell ends over a command that fails, only what the script decides: programs that fail are its
+  /// machine's.
+  std::string strict() {
+    const std::string v = name();
+    return one({"set -e; ", "set -eu; ", "set -o errexit; "}) +
+           joined({one({"true", "false", "[ 1 = 2 ]", "! true", "false || true", "false && true", "(exit 1)",
+                        "{ false; }", "if false; then :; fi", "[ 1 = 2 ] && A=3", "((1 > 2))", "let 0"}),
+                   "; ", v, "=", one({"5", "${U:-3}", "$A", "$U"}), "; set +eu"});
+  }
+
+  std::string redirected(int depth) {
+    const std::string file = one({" > log", " < /no/such", " > /no/such/x", " 2>&1", " > /dev/null 2>&1", " <<< x"});
+    return (chance(2) ? group(depth) : chance(2) ? assignment() : call()) + file;
   }
 
   std::string odd_command() {
@@ -183,15 +223,15 @@ class RandomShell {
       case 9:
         return "builtin " + one({"export ", "declare ", "eval "}) + v + "=5";
       case 10:
-        return "cd /no/such 2>/dev/null " + one({"|| ", "&& "}) + assignment();
+        return joined({"cd /no/such 2>/dev/null ", one({"|| ", "&& "}), assignment()});
       case 11:
-        return one({"mkdir x", "nvidia-smi", "false", "true", "grep -q x", "! true"}) + one({" || ", " && "}) +
-               assignment();
+        return joined({one({"mkdir x", "nvidia-smi", "false", "true", "grep -q x", "! true"}), one({" || ", " && "}),
+                       assignment()});
       case 12:
-        return "set -- " + number() + " " + value();
+        return joined({"set -- ", number(), " ", value()});
       case 13:
-        return one({"shift", "shift 2", "set -e; set +e", "set 5 6", "set --", "set -- \"$@\" 8", "set -a", "set -k",
-                    "set - 5", "set +a"});
+        return one({"shift", "shift 2", "set -e; set +e", "set -", "set 5 6", "set --", "set -- \"$@\" 8", "set -a",
+                    "set -k", "set - 5", "set +a"});
       case 14:
         return v + "=$1";
       case 15:
@@ -204,7 +244,7 @@ class RandomShell {
         return "((" + v + one({" = 5", " += 1", "++", " *= 2", " == 2", " = B + 1", " > 1 && (C = 3)", ", B = 3"}) +
                "))";
       case 19:
-        return "let " + v + "=" + one({"5", "B+1", "010", "A++"}) + one({"", " \"B = 3\""});
+        return joined({"let ", v, "=", one({"5", "B+1", "010", "A++"}), one({"", " \"B = 3\""})});
       case 20:
         return "echo $((" + v + one({"*=2", " + 1", " = 3", "--"}) + ")) ${L[" + v + "++]} >/dev/null";
       case 21:
@@ -225,7 +265,8 @@ class RandomShell {
       case 1:
         return "command export " + v + "=5";
       case 2:
-        return one({"mkdir x", "cd /no/such", "nvidia-smi", "true", "false"}) + one({" || ", " && "}) + assignment();
+        return joined(
+            {one({"mkdir x", "cd /no/such", "nvidia-smi", "true", "false"}), one({" || ", " && "}), assignment()});
       case 3:
         return one({"set -- 4 6", "set -- $A", "shift", "shift 2", "set -e; set +e", "set 5 6", "set -a", "set +a"});
       case 4:
@@ -253,10 +294,10 @@ class RandomShell {
       case 2:
         return "[[ " + x + " == " + one({"1*", "\"1\"", "$B", "\"$B\"", "[12]", "?", "2"}) + " ]]";
       case 3:
-        return "[[ " + x + " -" + one({"eq", "lt", "ge", "ne"}) + " " + one({"2", "010", "$B", "B", "1+1", "08"}) +
-               " ]]";
+        return joined(
+            {"[[ ", x, " -", one({"eq", "lt", "ge", "ne"}), " ", one({"2", "010", "$B", "B", "1+1", "08"}), " ]]"});
       case 4:
-        return "[[ " + x + " == 1 " + one({"&&", "||"}) + " $B " + one({"<", ">", "==", "!="}) + " 2 ]]";
+        return joined({"[[ ", x, " == 1 ", one({"&&", "||"}), " $B ", one({"<", ">", "==", "!="}), " 2 ]]"});
       case 5:
         return "[[ ! ( " + x + " == 2 ) ]]";
       case 6:
@@ -285,13 +326,13 @@ class RandomShell {
       case 17:
         return v + "=" + value();
       default:
-        return "[ \"$" + v + "\" -" + one({"eq", "lt", "le", "ge"}) + " " + number() + " ]";
+        return joined({"[ \"$", v, "\" -", one({"eq", "lt", "le", "ge"}), " ", number(), " ]"});
     }
   }
 
   std::string list(int depth) {
     std::string text = statement(depth + 1);
-    while (chance(2)) text += one({"; ", "\n"}) + statement(depth + 1);
+    while (chance(2)) text += joined({one({"; ", "\n"}), statement(depth + 1)});
     return text;
   }
   std::string group(int depth) { return "{ " + list(depth) + "\n}"; }
@@ -303,7 +344,7 @@ class RandomShell {
       case 0:
         return f + " " + number();
       case 1:
-        return name() + "=" + number() + " " + f;
+        return joined({name(), "=", number(), " ", f});
       case 2:
         return "! " + f;
       case 3:
@@ -311,7 +352,7 @@ class RandomShell {
       case 4:
         return "\"" + f + "\"";
       case 5:
-        return f + one({" && ", " || "}) + assignment();
+        return joined({f, one({" && ", " || "}), assignment()});
       case 6:
         return f + " | tee log";
       case 7:
@@ -333,19 +374,26 @@ class RandomShell {
     const bool outer = in_function_;
     in_function_ = true;
     std::string body = list(depth);
-    if (chance(2)) body = "local " + name() + one({"", "=6", "=\"$A\""}) + "\n" + body;
-    if (chance(3)) body += "\n" + condition() + one({" && ", " || "}) + one({"return", "return 1", "return 0"});
+    if (chance(2)) body = joined({"local ", name(), one({"", "=6", "=\"$A\""}), "\n", body});
+    if (chance(3)) body += joined({"\n", condition(), one({" && ", " || "}), one({"return", "return 1", "return 0"})});
     if (chance(2)) body += "\n" + statement(depth + 1);
-    if (chance(4)) body += "\nreturn" + one({"", " 0", " 1"}) + "\n" + assignment();
+    if (chance(4)) body += joined({"\nreturn", one({"", " 0", " 1"}), "\n", assignment()});
     in_function_ = outer;
     const std::string f = "f" + std::to_string(functions_ + 1);
     if (functions_ < 3) ++functions_;
-    return one({"", "function "}) + f + "() " + (chance(5) ? "( " + body + "\n)" : "{ " + body + "\n}") + "\n" + call();
+    return joined(
+        {one({"", "function "}), f, "() ", (chance(5) ? "( " + body + "\n)" : "{ " + body + "\n}"), "\n", call()});
   }
 
   std::string statement(int depth) {
     if (depth > 3) return assignment();
-    switch (below(30)) {
+    switch (below(33)) {
+      case 32:
+        return strict();
+      case 30:
+        return over_arguments(depth);
+      case 31:
+        return redirected(depth);
       case 0:
         return "( " + list(depth) + "\n)";
       case 1:
@@ -356,18 +404,18 @@ class RandomShell {
         return group(depth) + " &\nwait";
       case 4:
       case 5:
-        return condition() + one({" && ", " || "}) + statement(depth + 1);
+        return joined({condition(), one({" && ", " || "}), statement(depth + 1)});
       case 6:
-        return condition() + one({" && ", " || "}) + group(depth) + one({" && ", " || "}) + group(depth);
+        return joined({condition(), one({" && ", " || "}), group(depth), one({" && ", " || "}), group(depth)});
       case 7:
       case 8:
-        return "if " + condition() + "; then\n" + list(depth) + "\nelse\n" + list(depth) + "\nfi";
+        return joined({"if ", condition(), "; then\n", list(depth), "\nelse\n", list(depth), "\nfi"});
       case 9:
-        return "if " + condition() + "; then\n" + list(depth) + "\nelif " + condition() + "; then\n" + list(depth) +
-               "\nfi";
+        return joined(
+            {"if ", condition(), "; then\n", list(depth), "\nelif ", condition(), "; then\n", list(depth), "\nfi"});
       case 10:
-        return "case $" + name() + " in\n1|2) " + list(depth) + one({";;", ";;", ";&", ";;&"}) + "\n" +
-               one({"4", "[48]", "$B", "'8'", "*"}) + ") " + list(depth) + ";;\nesac";
+        return joined({"case $", name(), " in\n1|2) ", list(depth), one({";;", ";;", ";&", ";;&"}), "\n",
+                       one({"4", "[48]", "$B", "'8'", "*"}), ") ", list(depth), ";;\nesac"});
       case 11:
         return "for i in 1 2; do " + list(depth) + "\ndone";
       case 12:
@@ -386,9 +434,9 @@ class RandomShell {
       case 21:
         return odd_command();
       case 22:
-        return in_function_ ? condition() + " && return " + number() : assignment();
+        return in_function_ ? joined({condition(), " && return ", number()}) : assignment();
       case 23:
-        return "( " + list(depth) + "\nexit " + number() + "\n)" + one({" && ", " || "}) + assignment();
+        return joined({"( ", list(depth), "\nexit ", number(), "\n)", one({" && ", " || "}), assignment()});
       default:
         return assignment();
     }
