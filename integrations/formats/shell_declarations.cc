@@ -65,6 +65,8 @@ void ShellFollower::doubt_order(Words words) {
       doubt(word.begin, "this is made of what the same command sets, which is not followed");
     const std::size_t length = shell_name_length(text);
     if (length > 0) names.emplace(text.substr(0, length));
+    if (variables_.raw(words.front()) != "let") continue;
+    for (std::string& name : effects_of_arithmetic(text).names) names.insert(std::move(name));
   }
 }
 

@@ -39,7 +39,8 @@ struct OutputDocument {
 /// Behind `<<`: one past the delimiter.
 std::size_t take_delimiter(std::string_view script, std::size_t at, std::vector<OutputDocument>& documents) {
   OutputDocument document;
-  if (at < script.size() && script[at] == '-') document.has_tabs = true, ++at;
+  document.has_tabs = at < script.size() && script[at] == '-';
+  if (document.has_tabs) ++at;
   while (at < script.size() && is_one_of(script[at], kBlank)) ++at;
   for (; at < script.size() && !is_one_of(script[at], " \t\r\n;&|<>()"); ++at)
     if (!is_one_of(script[at], "'\"\\")) document.delimiter += script[at];

@@ -370,6 +370,7 @@ const std::vector<Case> kCases = {
     {"ReadonlyOfItself", "A=1; readonly A=5 B=$A\nMBS=$B", false},
     {"DeclareOfItself", "A=1; declare A=5 B=$((A + 1))\nMBS=$B", false},
     {"LetOfItself", "A=1; let A=5 B=$A\nMBS=$B", false},
+    {"LetOfItselfInQuotes", "A=1; let 'A=5, C=2' \"B=$C$A\"\nMBS=$B", false},
     {"LetOfANumber", "A=1; let A=5 B=A\nMBS=$B", true},
     {"ExportOfAlternatives", "export Q={1,2}\nMBS=$Q", false},
     {"ExportOfNames", "export {MBS,X}=2", false},
