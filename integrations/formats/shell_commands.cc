@@ -550,6 +550,10 @@ void ShellFollower::run_set(const Command& command) {
 }
 
 void ShellFollower::run_shift(const Command& command) {
+  constexpr std::size_t kStepsOfArgument = 8;
+  const std::size_t held = variables_.own_arguments().items ? variables_.own_arguments().items->size() : 0;
+  budget_.spend_steps(kStepsOfArgument * held, command.words.front().begin);
+  if (budget_.is_spent()) return;
   ShellVariables::OwnArguments own = variables_.own_arguments();
   std::size_t count = 1;
   bool is_counted = own.items.has_value();

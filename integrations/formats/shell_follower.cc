@@ -288,6 +288,9 @@ std::size_t ShellFollower::follow_chain(const ShellNode& node, std::size_t begin
     conditions_ -= asked;
     return stop;
   }
+  // What is behind it is followed from each of its commands on.
+  constexpr std::size_t kStepsOfLink = 64;
+  budget_.spend_steps(kStepsOfLink * chain.size(), chain.front().begin);
   Copy before = copy(chain.front().begin);
   if (budget_.is_spent()) return end;
   follow_asked(chain.front());
@@ -519,7 +522,8 @@ void ShellFollower::hide(const std::string& name, std::size_t at, bool is_sure) 
   const bool exists = found != variables_.all().end();
   const auto [place, is_new] = frames_.back().try_emplace(name);
   if (!is_new) return;
-  if (exists) budget_.spend_steps(2 * held_characters(found->second), at);
+  constexpr std::size_t kStepsOfName = 64;
+  budget_.spend_steps(kStepsOfName + (exists ? 2 * held_characters(found->second) : 0), at);
   place->second = {.before = exists ? std::optional(found->second) : std::nullopt, .is_sure = is_sure, .line = line};
   if (exists && found->second.is_readonly) doubt_line(line, fmt::format("{} is readonly here, or may be", name));
 }

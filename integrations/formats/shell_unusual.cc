@@ -43,23 +43,21 @@ bool is_shells_own(std::string_view name) {
          name.starts_with("BASH_");
 }
 
-/// A redirection that always succeeds: to /dev/null, or of one stream to another.
-bool is_safe_redirection(std::string_view word) {
-  const std::string plain = without_quotes(word);
-  return plain.ends_with("/dev/null") || plain.ends_with(">&1") || plain.ends_with(">&2") || holds(plain, "<<");
-}
-
 /// What a command stands in.
 struct Around {
   bool is_conditional = false;  ///< it may not run
   bool is_in_loop = false;
 };
 
+/// Functions that start programs: with more, every word may name one.
+constexpr std::size_t kMostLaunching = 64;
+
 class Finder {
  public:
   Finder(std::string_view script, const ShellTree& tree)
       : script_(script),
-        has_sums_(holds(script, "((") || holds(script, "let ") || holds(script, "[") || holds(script, "-eq")) {
+        has_sums_(holds(script, "((") || holds(script, "let ") || holds(script, "[") || holds(script, "-eq")),
+        has_setup_(holds(script, "__conda_setup=\"$(")) {
     find_functions(tree.root);
     for (const std::string_view option : {"set -u", "set -eu", "set -ue", "set -xu", "nounset", "set -ux", "set -exu"})
       sets_nounset_ |= holds(script, option);
@@ -68,6 +66,7 @@ class Finder {
       const std::string_view rest = inner.substr(shell_name_length(inner));
       sets_nounset_ |= rest.starts_with('?') || rest.starts_with(":?");
     }
+    for (const std::string_view sign : {">", "tee "}) find_written(sign);
   }
 
   void walk(const ShellNode& node, Around around) {
@@ -97,6 +96,18 @@ class Finder {
     if (found_.size() < kMostUnusual) found_.push_back({at, std::move(what)});
   }
 
+  /// Files that the script writes, without their folders.
+  void find_written(std::string_view sign) {
+    for (std::size_t at = script_.find(sign); at != std::string_view::npos; at = script_.find(sign, at + sign.size())) {
+      const std::size_t begin = std::min(script_.find_first_not_of("> \t\"'", at + sign.size()), script_.size());
+      const std::size_t end = std::min(script_.find_first_of(" \t\r\n;&|<>()\"'", begin), script_.size());
+      written_.insert(without_folder(script_.substr(begin, end - begin)));
+    }
+  }
+  static std::string without_folder(std::string_view path) {
+    return std::string(path.substr(path.find_last_of('/') + 1));
+  }
+
   /// And those that start a program.
   void find_functions(const ShellNode& node) {
     if (node.kind == Kind::function && !node.words.empty() && !node.children.empty()) {
@@ -120,6 +131,7 @@ class Finder {
   }
 
   [[nodiscard]] bool names_launching(std::string_view text) const {
+    if (launching_.size() > kMostLaunching) return true;
     return std::ranges::any_of(launching_, [&](const std::string& name) {
       for (std::size_t at = text.find(name); at != std::string_view::npos; at = text.find(name, at + 1)) {
         const char before = at == 0 ? ' ' : text[at - 1];
@@ -133,10 +145,9 @@ class Finder {
   }
 
   void judge(const ShellNode& node, Around around) {
-    if (is_one_of(node.kind, {Kind::group, Kind::decision, Kind::choice, Kind::arithmetic, Kind::test, Kind::function}))
-      judge_redirections(node);
     if (node.kind == Kind::function && !node.words.empty() && raw(node.words.front()) == "command_not_found_handle")
       add(node.begin, "command_not_found_handle is called in a way that is not followed");
+    judge_closed(node);
     if (node.kind == Kind::test) judge_test(node.words);
     if (node.kind == Kind::simple) judge_simple(node, around);
   }
@@ -145,20 +156,18 @@ class Finder {
     return std::ranges::find(kinds, kind) != kinds.end();
   }
 
-  void judge_redirections(const ShellNode& node) {
-    for (const ShellWord& target : node.redirections)
-      if (!is_safe_redirection(raw(target)))
-        return add(target.begin, "what it redirects may fail, and then the command does not run; that is not followed");
+  /// Writing to a stream that is closed fails.
+  void judge_closed(const ShellNode& node) {
+    for (const ShellWord& word : node.redirections)
+      if (raw(word).ends_with("&-")) add(word.begin, "what a closed stream makes fail is not followed");
   }
 
-  /// In front of `&&` or `||`, and in a condition, a failed redirection or declaration decides.
+  /// In front of `&&` or `||`, and in a condition, a failed declaration decides.
   void judge_deciding(const ShellNode& node) {
     if (node.kind == Kind::list && !node.children.empty()) return judge_deciding(node.children.back());
     if (node.kind == Kind::subshell && sets_nounset_)
       add(node.begin, "an unset variable ends a subshell alone; that is not followed");
-    if (node.kind != Kind::simple) return;
-    judge_redirections(node);
-    if (node.words.size() < 2) return;
+    if (node.kind != Kind::simple || node.words.size() < 2) return;
     const std::string name = without_quotes(raw(node.words.front()));
     if ((declares_variables(name) || name == "unset") && raw(node.words[1]).starts_with('-'))
       add(node.begin, "whether a declaration succeeds is not followed");
@@ -194,8 +203,6 @@ class Finder {
       add(word.begin, "what is run for its output may train; that is not looked into");
     if (has_inner && (holds(text, "<(") || holds(text, ">(")) && starts_program(text))
       add(word.begin, "what is run for its output may train; that is not looked into");
-    if (holds(text, "$(") && (holds(text, "<<") || (holds(text, "#") && holds(text, "\n"))))
-      add(word.begin, "a comment or a here-document in $( ) is not followed");
     if (quotes_in_braces(text)) add(word.begin, "a quote in ${ } is taken in a way that is not followed");
   }
 
@@ -227,8 +234,8 @@ class Finder {
 
   static bool quotes_in_braces(std::string_view text) {
     for (std::size_t at = text.find("${"); at != std::string_view::npos; at = text.find("${", at + 2)) {
-      const std::size_t close = text.find('}', at), quote = text.find('\'', at);
-      if (quote < close) return true;
+      const std::size_t close = std::min(text.find('}', at), text.size());
+      if (holds(text.substr(at, close - at), "'")) return true;
     }
     return false;
   }
@@ -247,7 +254,6 @@ class Finder {
       add(words[first].begin, "the command behind an assignment may be nothing; that is not followed");
     const std::string name = without_quotes(raw(words[first]));
     const Words arguments = words.subspan(first + 1);
-    if (changes_variables(name) || functions_.contains(name)) judge_redirections(node);
     if (functions_.contains(name) && hands_on_loosely(arguments))
       add(words[first].begin, "what a function is given may be more words than it looks; that is not followed");
     if (name == "exec" && !arguments.empty() && may_be_nothing(arguments, "\"$"))
@@ -297,10 +303,6 @@ class Finder {
            rest.starts_with("*=") || rest.starts_with("-=");
   }
 
-  static bool changes_variables(std::string_view name) {
-    return declares_variables(name) || is_one(name, {"unset", "let", "set", "shift", "source", "."});
-  }
-
   void judge_declaration(Words arguments) {
     for (const ShellWord& word : arguments) {
       const std::string_view text = raw(word);
@@ -327,22 +329,18 @@ class Finder {
       std::string name = without_quotes(raw(signal));
       if (name.starts_with("SIG")) name.erase(0, 3);
       const bool ends = is_one(name, {"EXIT", "INT", "TERM", "HUP", "QUIT", "PIPE", "0", "1", "2", "3", "15"});
-      if (!ends && !(name == "ERR" && is_plain && !launching_.contains(std::string(word)) && !is_defined(word)))
+      if (!ends && !(name == "ERR" && is_plain && !functions_.contains(std::string(word))))
         return add(at, fmt::format("a trap on {} may set variables; it is not followed", shown(name)));
     }
     if (starts_program(text) || names_launching(" " + text + " ") || raw(arguments.front()).starts_with("\"$"))
       add(at, "a trap may train; it is not looked into");
   }
-  [[nodiscard]] bool is_defined(std::string_view name) const {
-    return holds(script_, std::string(name) + "()") || holds(script_, "function " + std::string(name));
-  }
-
   void judge_eval(Words arguments, std::size_t at) {
     const std::string_view text = arguments.empty() ? std::string_view() : raw(arguments.front());
     const bool is_hook = arguments.size() == 1 && text.starts_with("\"$(") && !holds(text, "()") &&
                          !holds(text, "\\") &&
                          (holds(text, "conda") || holds(text, "mamba") || holds(text, "ssh-agent"));
-    const bool is_setup = arguments.size() == 1 && text == "\"$__conda_setup\"" && holds(script_, "__conda_setup=\"$(");
+    const bool is_setup = arguments.size() == 1 && text == "\"$__conda_setup\"" && has_setup_;
     const bool is_program =
         !arguments.empty() && !is_shell_builtin(text) && std::ranges::all_of(arguments, [this](const ShellWord& word) {
           return is_plain_shell_word(raw(word)) && !holds(raw(word), "=");
@@ -402,9 +400,8 @@ class Finder {
   /// `bash go.sh` where something is redirected to go.sh.
   [[nodiscard]] bool runs_written(Words arguments) const {
     if (arguments.empty()) return false;
-    const std::string name = without_quotes(raw(arguments.front()));
-    return !name.empty() &&
-           (holds(script_, "> " + name) || holds(script_, ">" + name) || holds(script_, "tee " + name));
+    const std::string name = without_folder(without_quotes(raw(arguments.front())));
+    return !name.empty() && written_.contains(name);
   }
   [[nodiscard]] bool runs_module(Words arguments) const {
     const bool has_module = std::ranges::any_of(arguments, [this](const ShellWord& w) { return raw(w) == "-m"; });
@@ -417,9 +414,10 @@ class Finder {
 
   std::string_view script_;
   bool has_sums_ = false;      ///< arithmetic, or subscripts
+  bool has_setup_ = false;     ///< what conda writes into a login's script
   bool sets_own_ = false;      ///< so far
   bool sets_nounset_ = false;  ///< or asks for variables that have to be set
-  std::set<std::string> functions_, launching_;
+  std::set<std::string> functions_, launching_, written_;
   std::vector<ShellUnusual> found_;
 };
 

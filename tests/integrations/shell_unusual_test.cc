@@ -41,14 +41,13 @@ INSTANTIATE_TEST_SUITE_P(
     Each, Unusual,
     ::testing::Values(
         "MB\\\nS=8", "true\r && M=8", "cat <<$'E'\nM=8\nE\n", "cat <<E\nfoo\\\nE\nM=8\nE\n",  // text
-        "{ M=8; } > /no/x", "f() { M=8; }; f > /no/x", "if true; then M=8; fi < /no/x", "((M=8)) > /no/x",
-        "export M=8 > /no/x", "echo hi > logs/x && M=8", "if [ 1 = 1 ] 2>logs/x; then M=8; fi",  // redirections
+
         "declare -F foo && M=8", "declare -p M || M=8", "export a-b=1 && M=8", "declare -A A && M=8",
         "unset -v 1x && M=8", "declare -n r=M",  // declarations
         "if true; then set -- 8; fi", "for i in 1; do set -- 8; done", "shift $(echo 1)", "if true; then shift; fi",
         "eval set -- 8", "set -- -m 8; while getopts m: o; do M=8; done", "while getopts m: o -m 8; do M=8; done",
-        "f() { M=$2; }; f $@",                                                                      // own arguments
-        "M=8 $UNSET", "exec \"$@\"", "Y=$( # don't\necho)\n", "Y=\"${X%'}\"", "Y=$(cat <<E\nE\n)",  // words
+        "f() { M=$2; }; f $@",                        // own arguments
+        "M=8 $UNSET", "exec \"$@\"", "Y=\"${X%'}\"",  // words
         "UID=1000; M=8", "PS4='${X:=8}'", "FUNCNEST=1", "export UID=0", "[[ 8 =~ 8 ]]; M=${BASH_REMATCH:-1}",
         "trap 'M=8' USR1", "trap 'M=8' Debug", "trap 'M=8' CHLD", "exit_handler() { M=8; }; trap exit_handler ERR",
         "f() { torchrun a.py --num-layers 3; }; trap f EXIT", "C=x; run() { $C; }; trap run EXIT",
@@ -56,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
         "eval set 'x; M=8'", "E='M=8'; eval \"$E\"", "X='M=8'; (( $X ))", "Y='M=8'; [[ Y -eq 8 ]]",
         "[[ $RANDOM -ge M=8 ]]", "A=([M=8]=x)", "[ -v 'A[M=8]' ]", "let $X", "read -pd M <<< 8", "read 'A[M=8]'",
         "printf -vM 8", "printf \"-v\" M 8", "printf -v 'A[M=8]' x", "mapfile -C cb -c 1", "compgen -F f",
-        "E=$'a\\r'; [ $E = a ] && M=8", "(: $UNSET ${X?}) || M=8",  // what computes and reads
+        "E=$'a\\r'; [ $E = a ] && M=8", "printf M=8 > activate; . ./activate",
+        "(: $UNSET ${X?}) || M=8",  // what computes and reads
         "echo 8 | xargs torchrun pretrain_gpt.py --num-layers 2 --micro-batch-size",
         "find . -exec torchrun pretrain_gpt.py {} \\;", "bash <<E\ntorchrun x.py --num-layers 8\nE\n",
         "cat > go.sh <<E\ntorchrun x.py --num-layers 8\nE\nbash go.sh", "python -m pretrain_gpt --num-layers 8",
@@ -67,7 +67,8 @@ INSTANTIATE_TEST_SUITE_P(
 class Usual : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Usual, MayBeSure) {
-  for (const ShellUnusual& one : unusual_in(GetParam())) ADD_FAILURE() << one.at << ": " << one.what << "\n" << GetParam();
+  for (const ShellUnusual& one : unusual_in(GetParam()))
+    ADD_FAILURE() << one.at << ": " << one.what << "\n" << GetParam();
 }
 
 INSTANTIATE_TEST_SUITE_P(
