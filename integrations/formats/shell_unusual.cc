@@ -59,13 +59,7 @@ class Finder {
         has_sums_(holds(script, "((") || holds(script, "let ") || holds(script, "[") || holds(script, "-eq")),
         has_setup_(holds(script, "__conda_setup=\"$(")) {
     find_functions(tree.root);
-    for (const std::string_view option : {"set -u", "set -eu", "set -ue", "set -xu", "nounset", "set -ux", "set -exu"})
-      sets_nounset_ |= holds(script, option);
-    for (std::size_t at = script.find("${"); at != std::string_view::npos; at = script.find("${", at + 2)) {
-      const std::string_view inner = script.substr(at + 2);
-      const std::string_view rest = inner.substr(shell_name_length(inner));
-      sets_nounset_ |= rest.starts_with('?') || rest.starts_with(":?");
-    }
+    has_nounset_ = sets_nounset();
     for (const std::string_view sign : {">", "tee "}) find_written(sign);
   }
 
@@ -106,6 +100,30 @@ class Finder {
   }
   static std::string without_folder(std::string_view path) {
     return std::string(path.substr(path.find_last_of('/') + 1));
+  }
+
+  /// `set -u`, among other letters or by its name.
+  [[nodiscard]] bool sets_nounset() const {
+    constexpr std::string_view kSet = "set -";
+    for (std::size_t at = script_.find(kSet); at != std::string_view::npos; at = script_.find(kSet, at + 1)) {
+      const std::string_view letters = script_.substr(at + kSet.size());
+      const std::size_t end = std::min(letters.find_first_of(" \t\r\n;&|)"), letters.size());
+      if (holds(letters.substr(0, end), "u")) return true;
+    }
+    return holds(script_, "nounset");
+  }
+  /// A value in it that has to be set: all of them under `set -u`, else `${NAME?}` and `${NAME:?}`.
+  [[nodiscard]] bool may_find_unset(const ShellNode& node) const {
+    std::size_t end = node.begin;
+    find_end(node, end);
+    const std::string_view text = script_.substr(node.begin, end - node.begin);
+    if (has_nounset_) return holds(text, "$");
+    for (std::size_t at = text.find("${"); at != std::string_view::npos; at = text.find("${", at + 2)) {
+      const std::string_view inner = text.substr(at + 2);
+      const std::string_view rest = inner.substr(shell_name_length(inner));
+      if (rest.starts_with('?') || rest.starts_with(":?")) return true;
+    }
+    return false;
   }
 
   /// And those that start a program.
@@ -165,7 +183,7 @@ class Finder {
   /// In front of `&&` or `||`, and in a condition, a failed declaration decides.
   void judge_deciding(const ShellNode& node) {
     if (node.kind == Kind::list && !node.children.empty()) return judge_deciding(node.children.back());
-    if (node.kind == Kind::subshell && sets_nounset_)
+    if (node.kind == Kind::subshell && may_find_unset(node))
       add(node.begin, "an unset variable ends a subshell alone; that is not followed");
     if (node.kind != Kind::simple || node.words.size() < 2) return;
     const std::string name = without_quotes(raw(node.words.front()));
@@ -173,18 +191,19 @@ class Finder {
       add(node.begin, "whether a declaration succeeds is not followed");
   }
 
-  /// A bare name among numbers is computed, and computing it may set variables.
+  /// What stands among numbers is computed, and computing it may set variables. Of a name that is its value's matter
+  /// (holds_assignment).
   void judge_test(Words words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (raw(words[i]) == "-v") add(words[i].begin, "-v asks for a variable in a way that is not followed");
       if (!is_one(raw(words[i]), {"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})) continue;
       for (const std::size_t operand : {i - 1, i + 1})
         if (operand < words.size() && !is_number_or_value(raw(words[operand])))
-          add(words[operand].begin, "a name among numbers is computed in a way that is not followed");
+          add(words[operand].begin, "text among numbers is computed in a way that is not followed");
     }
   }
   static bool is_number_or_value(std::string_view text) {
-    if (text.starts_with('$') || text.starts_with("\"$")) return true;
+    if (text.starts_with('$') || text.starts_with("\"$") || shell_name_length(text) == text.size()) return true;
     return !text.empty() && text.find_first_not_of("\"'+-0123456789") == std::string_view::npos;
   }
 
@@ -413,10 +432,10 @@ class Finder {
   }
 
   std::string_view script_;
-  bool has_sums_ = false;      ///< arithmetic, or subscripts
-  bool has_setup_ = false;     ///< what conda writes into a login's script
-  bool sets_own_ = false;      ///< so far
-  bool sets_nounset_ = false;  ///< or asks for variables that have to be set
+  bool has_sums_ = false;   ///< arithmetic, or subscripts
+  bool has_setup_ = false;  ///< what conda writes into a login's script
+  bool sets_own_ = false;   ///< so far
+  bool has_nounset_ = false;
   std::set<std::string> functions_, launching_, written_;
   std::vector<ShellUnusual> found_;
 };

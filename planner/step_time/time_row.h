@@ -1,5 +1,5 @@
 #pragma once
-// A training run somebody timed, as a row of a file of measured step times says it. docs/formats.md has the members.
+// A training run that was timed, as a row of a file of measured step times says it. docs/formats.md has the members.
 
 #include <cstdint>
 #include <optional>

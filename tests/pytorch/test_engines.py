@@ -9,8 +9,7 @@ from ranks import said_by
 from tidemark.planning import with_share
 
 WORLD = 2
-# What gloo's own thread may hold a moment longer: a layer's rows, and two small tensors with them, as seen on a busy machine.
-SENT_BYTES = 512 * 48 * 4 + 2 * 512
+SENT_BYTES = 512 * 48 * 4  # what gloo's own thread may hold a moment longer
 GATHERED_BYTES = 4 * 257 * 2048  # of a layer
 # Of PyTorch itself, tried without Tidemark.
 NEEDS_CPU_STREAMS = pytest.mark.skipif(
