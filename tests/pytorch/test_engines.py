@@ -10,6 +10,7 @@ from tidemark.planning import with_share
 
 WORLD = 2
 SENT_BYTES = 512 * 48 * 4  # what gloo's own thread may hold a moment longer
+MESH_BYTES = 2 * 512  # beside the step: a block for the mesh of either job, with and without a plan, which DTensor keeps
 GATHERED_BYTES = 4 * 257 * 2048  # of a layer
 # Of PyTorch itself, tried without Tidemark.
 NEEDS_CPU_STREAMS = pytest.mark.skipif(
@@ -38,7 +39,7 @@ def test_an_engine_trains_by_a_plan_of_its_own_step(engine, tmp_path):
     for rank in trained(engine, tmp_path):
         assert rank["trained_alike"]
         assert rank["acted"] > 0 and rank["off_plan"] == 0
-        assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03, abs=SENT_BYTES)
+        assert rank["measured"] == pytest.approx(rank["predicted"], rel=0.03, abs=SENT_BYTES + MESH_BYTES)
         assert rank["measured"] < 0.75 * rank["keep_all"]
         assert rank["micro_batches"] == (2 if engine == "pipelining" else 1)
 
