@@ -248,6 +248,9 @@ graph_build::SlotChoice read_placement(YamlDocument& document, YamlMap fields, g
       }
     }
   }
+  fields.integer("head_stage", parallel.head_stage, Need::optional);
+  if (fields.has("head_stage") && parallel.head_stage < 0)
+    fields.wrong("head_stage", fmt::format("head_stage is {}; stages are numbered from 0", parallel.head_stage));
   if (fields.has("mtp_slot")) fields.integer("mtp_slot", choice.mtp_slot.emplace(), Need::optional);
   fields.accept("mtp_slot");
   fields.finish();

@@ -434,6 +434,28 @@ std::optional<std::string> order_problem(const JobSpec& job) {
   return std::nullopt;
 }
 
+/// The main head reads what the last layer writes, before it leaves the stage.
+std::optional<std::string> head_problem(const JobSpec& job) {
+  const ParallelSpec& parallel = job.parallel;
+  if (!parallel.is_head_apart()) {
+    if (parallel.head_stage >= -1 && parallel.main_head_stage() < parallel.stages()) return std::nullopt;
+    return fmt::format("head_stage is {}; stages are 0 to {}", parallel.head_stage, parallel.stages() - 1);
+  }
+  if (parallel.pipeline == 1)
+    return fmt::format("head_stage is {}, but one rank has all stages; drop it", parallel.head_stage);
+  if (job.model.mtp_layers == 0)
+    return fmt::format("head_stage is {} of {} stages, but no MTP module follows the head; drop it",
+                       parallel.head_stage, parallel.stages());
+  std::int64_t last_layer = -1;  // its stage
+  for (std::int64_t stage = 0; stage < parallel.stages(); ++stage)
+    for (const Slot& slot : parallel.slots[static_cast<std::size_t>(stage % parallel.pipeline)]
+                                          [static_cast<std::size_t>(stage / parallel.pipeline)])
+      if (slot.kind == Slot::Kind::layer) last_layer = stage;
+  if (parallel.head_stage == last_layer) return std::nullopt;
+  return fmt::format("head_stage is {}, but the last layer lies in stage {}; write that one, or drop head_stage",
+                     parallel.head_stage, last_layer);
+}
+
 /// The MTP modules feed the output head and read the last layer, so they have to sit behind it in the last stage.
 std::optional<std::string> mtp_problem(const ParallelSpec& parallel) {
   bool after_mtp = false;
@@ -443,7 +465,7 @@ std::optional<std::string> mtp_problem(const ParallelSpec& parallel) {
       for (const Slot& slot : parallel.slots[rank][chunk]) {
         if (slot.kind == Slot::Kind::mtp && !last_stage) {
           return fmt::format(
-              "MTP module {} lies on rank {} chunk {}; it belongs to the last chunk of the last rank, beside the "
+              "MTP module {} lies on rank {} chunk {}; it belongs to the last chunk of the last rank, beside its "
               "output head",
               slot.layer, rank, chunk);
         }
@@ -461,6 +483,9 @@ void check_placement(const JobSpec& job, Problems& problems) {
   if (!problem) problem = order_problem(job);
   if (!problem) problem = mtp_problem(job.parallel);
   if (problem) problems.push_back({kPlacementKey, *problem});
+  if (problem) return;
+  problem = head_problem(job);
+  if (problem) problems.push_back({"parallel.placement.head_stage", *problem});
 }
 
 void check_step_length(const JobSpec& job, Problems& problems) {

@@ -143,7 +143,7 @@ StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameter
   backward_head(c, head, head_tensors, result, d_result, from_next);
   const Ref d_x = b.temporary("x_gradient", c.local_bytes(c.model.hidden));
   backward_layer(c, kind, layer, kOutputGradient, d_x);
-  backward_mtp_join(c, join, d_x, embedding, position.first);
+  backward_mtp_join(c, join, d_x, embedding, position.first && position.beside_head);
   block.program = b.finish(input.graph);
   return block;
 }

@@ -45,18 +45,26 @@ void gather_parameters(const BlockContext& c, const BlockInput& input, const Par
                                     .writes = {parameter}});
 }
 
-/// Embedding matrices that exist on the first and the last rank are kept equal by summing their gradients.
-bool has_twin(const JobSpec& job, const ParameterSite& site, const ParameterGroup& group) {
-  if (job.parallel.pipeline == 1) return false;
-  const bool copied = job.model.tied_embedding || job.model.mtp_layers > 0;
-  return copied && (group.name == "embedding" || (job.model.tied_embedding && site.kind == ParameterSite::Kind::head));
+/// Elements of a group that another rank holds, too: embedding matrices on the first and the last rank, output matrices
+/// of heads on different ranks. They are kept equal by summing their gradients.
+std::int64_t twin_elements(const JobSpec& job, const ParameterSite& site, const ParameterGroup& group) {
+  if (job.parallel.pipeline == 1) return 0;
+  const ModelSpec& model = job.model;
+  if (group.name == "embedding") return model.tied_embedding || model.mtp_layers > 0 ? group.elements() : 0;
+  if (site.kind != ParameterSite::Kind::head) return 0;
+  const bool is_copied = job.parallel.main_head_stage() % job.parallel.pipeline != job.parallel.pipeline - 1;
+  if (!model.tied_embedding && !is_copied) return 0;
+  std::int64_t elements = 0;
+  for (const ParameterTensor& tensor : group.tensors)
+    if (tensor.name == kOutputMatrix) elements += tensor.elements;
+  return elements;
 }
 
-void reduce_twin(const BlockContext& c, const BlockInput& input, const ParameterGroup& group) {
+void reduce_twin(const BlockContext& c, const BlockInput& input, const ParameterGroup& group, std::int64_t elements) {
   const Ref gradient = c.builder.gradient(group.name);
   c.builder.op(OpPhase::gradient_reduction, {.name = "gradient." + group.name + "_twin_all_reduce",
                                              .lane = Lane::inter_comm,
-                                             .cost = link_cost(group.elements() * input.job.parallel.gradient_bytes),
+                                             .cost = link_cost(elements * input.job.parallel.gradient_bytes),
                                              .collective = true,
                                              .reads = {gradient},
                                              .writes = {gradient}});
@@ -113,7 +121,8 @@ StepBlock make_parameter_block(const BlockInput& input, const ParameterSite& sit
   const Ref scratch = b.temporary("update_scratch", update_scratch_bytes(parallel, site.groups));
   for (const ParameterGroup& group : site.groups) {
     reduce_gradients(c, input, group);
-    if (has_twin(input.job, site, group)) reduce_twin(c, input, group);
+    if (const std::int64_t elements = twin_elements(input.job, site, group); elements > 0)
+      reduce_twin(c, input, group, elements);
   }
   update_parameters(c, input, site.groups, scratch);
   for (const ParameterGroup& group : site.groups) gather_parameters(c, input, group);

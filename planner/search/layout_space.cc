@@ -111,6 +111,7 @@ class Enumerator {
     parallel.pipeline = pipeline;
     parallel.data = static_cast<std::int32_t>(devices_ / stage);
     parallel.sequence_parallel = tensor > 1;
+    parallel.head_stage = -1;
     for (const std::int32_t v : chosen(ranges_.virtual_pipeline, chunks(pipeline))) {
       parallel.virtual_pipeline = v;
       std::vector<Slots> seen;
@@ -118,7 +119,7 @@ class Enumerator {
         parallel.slots = spread_layers(job_.model, parallel, spread);
         Slots filled = without_empty(parallel.slots);
         if (parallel.slots.empty() || std::ranges::find(seen, filled) != seen.end()) continue;
-        micro_batches(spread, filled == given_.slots);
+        micro_batches(spread, filled == given_.slots && !given_.is_head_apart());
         seen.push_back(std::move(filled));
       }
     }

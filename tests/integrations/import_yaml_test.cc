@@ -276,7 +276,7 @@ parallel:
   distributed_optimizer: false
   communicators: 5
   framework_memory: 3MiB
-  placement: {ranks: [[[0], [2]], [[1, noop], [3, mtp, mtp 1]]]}
+  placement: {ranks: [[[0], [2, 3]], [[1, noop], [mtp, mtp 1]]], head_stage: 2}
 precision: {parameters: fp16, gradients: bf16, optimizer: {master: fp32, moments: bf16}, reuse_fp32_parameter: true}
 expert_load: {mean: 1.25, coefficient_of_variation: 0.5, layer_correlation: 0.75, popularity_share: 0.125, persistence: 0.5, quantile: 0.9, seed: 42}
 device: some-device
@@ -321,11 +321,11 @@ device: some-device
                    .overlap_forward_backward = true,
                    .hierarchical_expert_communication = true,
                    .expert_exchange_parts = 3,
-                   .slots = {{{{graph_build::Slot::Kind::layer, 0}}, {{graph_build::Slot::Kind::layer, 2}}},
+                   .slots = {{{{graph_build::Slot::Kind::layer, 0}},
+                              {{graph_build::Slot::Kind::layer, 2}, {graph_build::Slot::Kind::layer, 3}}},
                              {{{graph_build::Slot::Kind::layer, 1}, {graph_build::Slot::Kind::noop, -1}},
-                              {{graph_build::Slot::Kind::layer, 3},
-                               {graph_build::Slot::Kind::mtp, 0},
-                               {graph_build::Slot::Kind::mtp, 1}}}},
+                              {{graph_build::Slot::Kind::mtp, 0}, {graph_build::Slot::Kind::mtp, 1}}}},
+                   .head_stage = 2,
                    .parameter_bytes = 2,
                    .gradient_bytes = 2,
                    .optimizer_bytes = 8,

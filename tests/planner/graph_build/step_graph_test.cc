@@ -62,6 +62,25 @@ NamedJob variant(std::string name, JobSpec job, const std::function<void(JobSpec
   return {std::move(name), std::move(job)};
 }
 
+/// Stage of the last layer along the pipeline.
+std::int32_t last_layer_stage(const JobSpec& job) {
+  std::int32_t last = -1;
+  for (std::size_t chunk = 0; chunk < job.parallel.slots.front().size(); ++chunk)
+    for (std::size_t rank = 0; rank < job.parallel.slots.size(); ++rank)
+      for (const Slot& slot : job.parallel.slots[rank][chunk])
+        if (slot.kind == Slot::Kind::layer) last = static_cast<std::int32_t>(chunk * job.parallel.slots.size() + rank);
+  return last;
+}
+
+/// Four layers on four stages, the module alone on the fifth and last, the main head on that of the last layer.
+JobSpec head_apart_job() {
+  JobSpec job = testing::small_job();
+  job.parallel.pipeline = 5;
+  testing::fill_slots(job);
+  job.parallel.head_stage = last_layer_stage(job);
+  return job;
+}
+
 /// One job per switch that changes the shape of the graph.
 std::vector<NamedJob> all_jobs() {
   const JobSpec small = testing::small_job();
@@ -137,6 +156,26 @@ std::vector<NamedJob> all_jobs() {
                 j.parallel.data = 2;
                 j.parallel.global_batch = 8;
                 j.parallel.distributed_optimizer = false;
+              }),
+      pangu("main head on rank 14", [](JobSpec& j) { j.parallel.head_stage = 30; }),
+      pangu("main head on rank 14, tied, no overlap",
+            [](JobSpec& j) {
+              j.parallel.head_stage = 30;
+              j.model.tied_embedding = true;
+              j.parallel.overlap_forward_backward = false;
+            }),
+      variant("small, head apart", head_apart_job(), [](JobSpec&) {}),
+      variant("small, head apart from three MTP modules, one for each", head_apart_job(),
+              [](JobSpec& j) {
+                j.model.mtp_layers = 3;
+                testing::fill_slots(j);
+                j.parallel.head_stage = last_layer_stage(j);
+              }),
+      variant("small, head on a chunk of the last rank", testing::small_job(),
+              [](JobSpec& j) {
+                j.parallel.virtual_pipeline = 4;  // four layers on the first four of eight stages
+                testing::fill_slots(j);
+                j.parallel.head_stage = last_layer_stage(j);
               }),
   };
   return jobs;
@@ -308,6 +347,61 @@ TEST(StepGraph, EveryWeightGetsAGradientFromEveryMicroBatch) {
       EXPECT_EQ(count, 1) << t.name;
     }
   }
+}
+
+// ---- heads --------------------------------------------------------------------------------------------------------
+
+/// Ops of a name, by rank.
+std::vector<std::int64_t> count_ops(const JobSpec& job, const std::string& name) {
+  std::vector<std::int64_t> counts;
+  for (const Graph& graph : build_all(job))
+    counts.push_back(std::ranges::count_if(
+        graph.ops, [&](const Op& op) { return graph.op_templates[row(op.op_template)].name == name; }));
+  return counts;
+}
+
+TEST(StepGraph, AHeadApartRunsWhereItIs) {
+  const JobSpec job = head_apart_job();
+  ASSERT_EQ(job.parallel.head_stage, 3);
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(count_ops(job, "head.logits"), (Counts{0, 0, 0, 6, 0}));
+  EXPECT_EQ(count_ops(job, "mtp.head.logits"), (Counts{0, 0, 0, 0, 6}));
+  // Each rank with a copy of the output matrix adds up its gradients with the other; the embedding has its own.
+  EXPECT_EQ(count_ops(job, "gradient.head_twin_all_reduce"), (Counts{0, 0, 0, 1, 1}));
+  EXPECT_EQ(count_ops(job, "gradient.embedding_twin_all_reduce"), (Counts{1, 0, 0, 0, 1}));
+  JobSpec beside = job;
+  beside.parallel.head_stage = -1;
+  EXPECT_EQ(count_ops(beside, "head.logits"), (Counts{0, 0, 0, 0, 6}));
+  EXPECT_EQ(count_ops(beside, "gradient.head_twin_all_reduce"), (Counts{0, 0, 0, 0, 0}));
+}
+
+TEST(StepGraph, AHeadApartNeedsTheOutputMatrixTwice) {
+  const JobSpec job = head_apart_job();
+  JobSpec beside = job;
+  beside.parallel.head_stage = -1;
+  const auto parameters = [](const JobSpec& j, std::int32_t rank) {
+    const StaticMemory memory = static_memory(j, rank);
+    return memory.dense_parameters + memory.expert_parameters;
+  };
+  const std::int64_t matrix = job.model.vocabulary * job.model.hidden, norm = job.model.hidden;
+  EXPECT_EQ(parameters(job, 3) - parameters(beside, 3), matrix + norm);
+  EXPECT_EQ(parameters(job, 4) - parameters(beside, 4), -norm);
+  for (const std::int32_t rank : {0, 1, 2}) EXPECT_EQ(parameters(job, rank), parameters(beside, rank));
+}
+
+/// The last layer's backward pass begins with both gradients of what it wrote: the one that is sent back, and the
+/// head's.
+TEST(StepGraph, AHeadApartAddsToTheGradientThatComesBack) {
+  const Graph graph = build(head_apart_job(), 3);
+  std::map<StorageId, std::vector<std::string>> writers;
+  for (std::size_t op = 0; op < graph.ops.size(); ++op)
+    for (const Access& access : graph.accesses_of(id_of<OpId>(op)))
+      if (access.kind == AccessKind::write)
+        writers[access.storage].push_back(graph.op_templates[row(graph.ops[op].op_template)].name);
+  std::int64_t both = 0;
+  for (const auto& [storage, names] : writers)
+    both += names == std::vector<std::string>{"pipeline.receive_gradient", "head.final_norm_backward"} ? 1 : 0;
+  EXPECT_EQ(both, 6);  // one a micro-batch
 }
 
 // ---- memory -------------------------------------------------------------------------------------------------------
@@ -503,7 +597,7 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
   const auto pick = [&](std::initializer_list<std::int32_t> values) {
     return values.begin()[random() % values.size()];
   };
-  int built = 0;
+  int built = 0, apart = 0;
   for (int i = 0; i < 400; ++i) {
     JobSpec job = testing::small_job();
     ParallelSpec& p = job.parallel;
@@ -529,8 +623,10 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
     job.model.layers =
         testing::layer_kinds(static_cast<std::size_t>(pick({0, 1, 2})), static_cast<std::size_t>(pick({1, 3, 5})));
     testing::fill_slots(job);
+    if (i % 2 == 0) p.head_stage = last_layer_stage(job);
     if (!find_problems(job).empty()) continue;
     ++built;
+    apart += p.is_head_apart() ? 1 : 0;
     Machine machine = ascend_910b();
     machine.devices_per_node = pick({1, 2, 4, 8});
     std::vector<Graph> graphs;
@@ -551,6 +647,7 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
     ASSERT_TRUE(simulate::simulate_step(work).ok()) << "case " << i;
   }
   EXPECT_GT(built, 100);
+  EXPECT_GT(apart, 10);
 }
 
 }  // namespace
