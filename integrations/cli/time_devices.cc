@@ -49,9 +49,9 @@ Result<formats::TimeDeviceFile> read_named_time_device(const std::string& name, 
   if (!owner_path) return bad_input(fmt::format("{}: {}", path.value().string(), owner_path.error().message));
   const Result<formats::TimeDeviceFile> owner = read_at(owner_path.value());
   if (!owner) return owner.error();
-  if (owner.value().device.name != file.value().constants)
+  if (owner.value().name != file.value().constants)
     return bad_input(fmt::format("{}: the name is {}, but the file is taken for {}; name it as the file",
-                                 owner_path.value().string(), formats::shown(owner.value().device.name),
+                                 owner_path.value().string(), formats::shown(owner.value().name),
                                  file.value().constants));
   if (const Status shared = formats::share_constants(file.value(), owner.value()); !shared)
     return bad_input(fmt::format("{}: {}", path.value().string(), shared.error().message));

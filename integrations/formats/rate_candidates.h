@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/result.h"
-#include "planner/cost/timed_device.h"
+#include "core/chip.h"
 #include "planner/step_time/time_row.h"
 
 namespace tidemark::formats {
@@ -21,7 +21,7 @@ inline constexpr std::size_t kMostCandidates = 256;
 
 struct RateCandidates {
   std::string constants;                 ///< name of the device whose constants they stand in place of
-  std::vector<cost::FittedRates> rates;  ///< at least one
+  std::vector<FittedRates> rates;  ///< at least one
 };
 
 /// YAML, or JSON as above; a candidate has every constant, in the units of devices/time/*.yaml. Errors (bad_input):

@@ -16,6 +16,10 @@ double ring_bytes(Bytes bytes, std::int64_t ranks) {
   return static_cast<double>(bytes) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
 
+const GroupShape& replicas(const BlockInput& input, const ParameterGroup& group) {
+  return group.expert ? input.shapes.expert_data_group : input.shapes.data_group;
+}
+
 void reduce_gradients(const BlockContext& c, const BlockInput& input, const ParameterGroup& group) {
   const ParallelSpec& parallel = input.job.parallel;
   const std::int64_t ranks = reduction_ranks(parallel, group.expert);
@@ -26,7 +30,7 @@ void reduce_gradients(const BlockContext& c, const BlockInput& input, const Para
   c.builder.op(OpPhase::gradient_reduction,
                {.name = "gradient." + group.name + (scatters ? "_reduce_scatter" : "_all_reduce"),
                 .lane = input.shapes.data_lane,
-                .cost = link_cost(scatters ? once : 2 * once),
+                .cost = ring_cost(scatters ? once : 2 * once, replicas(input, group)),
                 .collective = true,
                 .reads = {gradient},
                 .writes = {gradient}});
@@ -39,7 +43,8 @@ void gather_parameters(const BlockContext& c, const BlockInput& input, const Par
   const Ref parameter = c.builder.parameter(group.name);
   c.builder.op(OpPhase::optimizer, {.name = "parameter." + group.name + "_all_gather",
                                     .lane = input.shapes.data_lane,
-                                    .cost = link_cost(ring_bytes(group.elements() * parallel.parameter_bytes, ranks)),
+                                    .cost = ring_cost(ring_bytes(group.elements() * parallel.parameter_bytes, ranks),
+                                                      replicas(input, group)),
                                     .collective = true,
                                     .reads = {parameter},
                                     .writes = {parameter}});
@@ -60,11 +65,14 @@ std::int64_t twin_elements(const JobSpec& job, const ParameterSite& site, const 
   return elements;
 }
 
+/// Ends of a pipeline, in nodes of their own.
+constexpr GroupShape kTwins{.ranks = 2, .per_node = 1, .pattern = GroupShape::Pattern::ring};
+
 void reduce_twin(const BlockContext& c, const BlockInput& input, const ParameterGroup& group, std::int64_t elements) {
   const Ref gradient = c.builder.gradient(group.name);
   c.builder.op(OpPhase::gradient_reduction, {.name = "gradient." + group.name + "_twin_all_reduce",
                                              .lane = Lane::inter_comm,
-                                             .cost = link_cost(elements * input.job.parallel.gradient_bytes),
+                                             .cost = ring_cost(elements * input.job.parallel.gradient_bytes, kTwins),
                                              .collective = true,
                                              .reads = {gradient},
                                              .writes = {gradient}});

@@ -113,7 +113,7 @@ void StepPartsBuilder::add_message_ops() {
   const auto bytes = shapes_.local_tokens * shapes_.hidden * kActivationBytes;
   const auto add = [&](const char* name, OpPhase phase) {
     OpTemplate op{.name = name, .lane = phase == OpPhase::send ? Lane::send : Lane::receive, .phase = phase};
-    if (phase == OpPhase::send) op.cost = link_cost(bytes);
+    if (phase == OpPhase::send) op.cost = send_cost(static_cast<double>(bytes), shapes_.sends_inside_node);
     parts_.graph.op_templates.push_back(std::move(op));
     return id_of<OpTemplateId>(parts_.graph.op_templates.size() - 1);
   };

@@ -297,15 +297,15 @@ Verdict run_time_truth(std::string_view bytes, Reached& reached) {
   });
 }
 
-bool are_rates(const cost::FittedRates& rates) {
+bool are_rates(const FittedRates& rates) {
   return std::min({rates.matmul, rates.tile_start, rates.memory, rates.launch_s, rates.intra_link, rates.inter_link,
                    rates.hop_s, rates.attention, rates.grouped_matmul, rates.fp8}) > 0;
 }
 
 Verdict run_time_device(std::string_view bytes, Reached& reached) {
   return judge_read(formats::read_time_device(bytes, kFile), reached, [&](const auto& file) -> Verdict {
-    const cost::DeviceSheet& sheet = file.device.sheet;
-    if (!(sheet.peak(cost::Precision::bf16) > 0) || sheet.tiles.empty() || sheet.cores < 1)
+    const DeviceSheet& sheet = file.device.sheet;
+    if (!(sheet.peak(Precision::bf16) > 0) || sheet.tiles.empty() || sheet.cores < 1)
       return "a device that multiplies nothing was read";
     if (!are_rates(file.device.rates)) return "a constant is not above 0";
     if (file.fitted.size() > formats::kMostFittedConstants) return "more constants are fitted than may be";

@@ -47,7 +47,7 @@ TEST_F(TimeDevices, EveryShippedOneHasConstantsAndFactors) {
   for (const cli::Description& device : list) {
     const auto file = cli::read_named_time_device(device.name, shares());
     ASSERT_TRUE(file.ok()) << file.error().message;
-    EXPECT_EQ(file.value().device.name, device.name);
+    EXPECT_EQ(file.value().name, device.name);
     EXPECT_FALSE(file.value().fitted.empty()) << device.name;
     EXPECT_EQ(file.value().factors.at(file.value().base_source), 1) << device.name;
   }
