@@ -39,7 +39,7 @@ Result<TimeDevices> read_devices(std::span<const TimeRow> rows, const std::vecto
 std::string refusal_of(const TimeRow& row, const TimeDevices& devices) {
   if (!row.refused.empty()) return row.refused;
   const auto device = devices.find(row.device);
-  if (device == devices.end()) return fmt::format("no device {} in devices/time", formats::shown(row.device));
+  if (device == devices.end()) return fmt::format("no device {} in devices/chips", formats::shown(row.device));
   if (device->second.device.sheet.peak(row.run.precision) <= 0) return "the device has no rate for the precision";
   return step_time::find_software(row.software) == nullptr ? "software not known" : std::string();
 }

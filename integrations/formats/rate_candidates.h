@@ -24,7 +24,7 @@ struct RateCandidates {
   std::vector<FittedRates> rates;  ///< at least one
 };
 
-/// YAML, or JSON as above; a candidate has every constant, in the units of devices/time/*.yaml. Errors (bad_input):
+/// YAML, or JSON as above; a candidate has every constant, in the units of devices/chips/*.yaml. Errors (bad_input):
 /// `file_name:line: what, and what would be right`.
 [[nodiscard]] Result<RateCandidates> read_rate_candidates(std::string_view text, std::string_view file_name);
 

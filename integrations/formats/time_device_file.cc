@@ -18,8 +18,6 @@
 namespace tidemark::formats {
 namespace {
 
-using Precision;
-
 constexpr std::array<std::pair<std::string_view, Precision>, kPrecisionCount> kPrecisions = {{
     {"bf16", Precision::bf16},
     {"fp16", Precision::fp16},
@@ -29,8 +27,8 @@ constexpr std::array<std::pair<std::string_view, Precision>, kPrecisionCount> kP
     {"nvfp4", Precision::nvfp4},
 }};
 constexpr std::string_view kTilesExample = "[[256, 128, 1.0], [128, 128, 0.93]]";
-constexpr std::size_t kMostTiles = 16;
-constexpr std::int64_t kMostTileSide = 65536, kMostCores = 65536, kMostNodeDevices = 1024;
+
+constexpr std::int64_t kMostNodeDevices = 1024;
 constexpr double kLeastFactor = 0.1, kMostFactor = 10;
 
 // ---- sheet --------------------------------------------------------------------------------------------------------
@@ -194,7 +192,7 @@ Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view 
   file.constants = file.name;
   root.text("constants", file.constants, Need::optional);
   if (root.has("constants") && !is_plain_name(file.constants))
-    root.wrong("constants", fmt::format("constants is {}; write the name of a file in devices/time/, without .yaml",
+    root.wrong("constants", fmt::format("constants is {}; write the name of a file in devices/chips/, without .yaml",
                                         shown(file.constants)));
   else if (root.has("constants") && file.constants == file.name)
     root.wrong("constants", "constants names this file; drop the line, or name the device whose constants these are");

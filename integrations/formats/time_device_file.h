@@ -1,5 +1,5 @@
 #pragma once
-// Devices that step times are predicted on (devices/time/*.yaml): data sheets, the constants fitted to measured step
+// Devices that step times are predicted on (devices/chips/*.yaml): data sheets, the constants fitted to measured step
 // times, and one factor for each software that was timed. Text in, value out; docs/formats.md has the schema.
 
 #include <cstddef>

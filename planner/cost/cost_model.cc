@@ -24,11 +24,12 @@ constexpr double kHostSharpness = 3;
 
 double product_s(const OpCost& cost, const Chip& chip, double scale) {
   const ProductShape& shape = cost.product;
+  const bool is_supported = chip.sheet.peak(shape.precision) > 0;
   return matmul_s({.rows = shape.has_inner_tokens ? shape.rows : shape.rows * scale,
                    .columns = shape.columns,
                    .inner = shape.has_inner_tokens ? shape.inner * scale : shape.inner,
                    .count = shape.count,
-                   .precision = shape.precision,
+                   .precision = is_supported ? shape.precision : Precision::bf16,
                    .is_grouped = cost.kind == WorkKind::grouped_matmul},
                   chip);
 }

@@ -84,7 +84,7 @@ TEST(TaskTimes, EveryChunkIsLaunched) {
       const auto whole = static_cast<double>(cost::op_ns(op, step.request.machine, 1.0));
       double chunks = 0;
       for (int chunk = 0; chunk < 4; ++chunk) chunks += cost::chunk_ns(op, step.request.machine, 1.0, 4);
-      EXPECT_NEAR(chunks, whole + 3 * step.request.machine.launch_ns, 1) << op.name;
+      EXPECT_NEAR(chunks, whole + 3 * 1e9 * step.request.machine.chip.rates.launch_s, 1) << op.name;
     }
   }
 }

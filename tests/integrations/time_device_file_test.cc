@@ -20,7 +20,7 @@
 namespace tidemark {
 namespace {
 
-using Precision;
+
 using formats::TimeDeviceFile;
 using testing::source_path;
 using testing::text_of;
@@ -222,7 +222,7 @@ TEST(TimeDeviceFile, MistakesOfShared) {
 
 TEST(TimeDeviceFile, ShippedOnesAreReadAndFitFewConstants) {
   std::set<std::string> names, owners;
-  for (const auto& entry : std::filesystem::directory_iterator(source_path("devices/time"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("devices/chips"))) {
     const Result<TimeDeviceFile> file = formats::read_time_device(text_of(entry.path()), entry.path().string());
     ASSERT_TRUE(file.ok()) << file.error().message;
     EXPECT_EQ(file.value().name, entry.path().stem().string());
@@ -238,7 +238,7 @@ TEST(TimeDeviceFile, ShippedOnesAreReadAndFitFewConstants) {
   EXPECT_TRUE(std::ranges::includes(names, owners)) << "constants are shared with a device that is not shipped";
   for (const std::string& owner : owners) {
     const TimeDeviceFile file =
-        formats::read_time_device(text_of(source_path("devices/time/" + owner + ".yaml")), owner).value();
+        formats::read_time_device(text_of(source_path("devices/chips/" + owner + ".yaml")), owner).value();
     EXPECT_FALSE(formats::shares_constants(file)) << owner;
   }
 }

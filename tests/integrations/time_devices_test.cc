@@ -26,7 +26,7 @@ class TimeDevices : public ::testing::Test {
   }
   /// The sheet of a shipped device under another name.
   static std::string sheet_of(const std::string& name) {
-    const std::string text = testing::text_of(testing::source_path("devices/time/a100-80g.yaml"));
+    const std::string text = testing::text_of(testing::source_path("devices/chips/a100-80g.yaml"));
     const std::size_t at = text.find("\nsheet:");
     return "name: " + name + text.substr(at, text.find("\nfitted:") - at) + "\n";
   }

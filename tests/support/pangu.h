@@ -95,6 +95,27 @@ inline graph_build::JobSpec pangu_job() {
   return job;
 }
 
+/// devices/chips/ascend-910b-800t-a2.yaml.
+inline Chip ascend_chip() {
+  return {.sheet = {.flops_per_s = {313e12, 313e12, 78.25e12},
+                    .memory_bytes_per_s = 1.6e12,
+                    .cores = 20,
+                    .tiles = {{256, 128, 1.0}, {128, 128, 0.93}},
+                    .intra_bytes_per_s = 196e9,
+                    .inter_bytes_per_s = 25e9,
+                    .devices_per_node = 8},
+          .rates = {.matmul = 0.64,
+                    .tile_start = 158,
+                    .memory = 0.33,
+                    .launch_s = 18.1e-6,
+                    .intra_link = 0.70,
+                    .inter_link = 0.86,
+                    .hop_s = 22e-6,
+                    .attention = 0.34,
+                    .grouped_matmul = 0.87,
+                    .fp8 = 0.9}};
+}
+
 inline Machine ascend_910b() {
   return {.name = "ascend-910b-64g",
           .visible_bytes = static_cast<Bytes>(60.97 * static_cast<double>(kGiB)),
@@ -102,20 +123,11 @@ inline Machine ascend_910b() {
           .workspace_bytes = 512 * kMiB,
           .collective_buffer_bytes = 400 * kMiB,
           .alignment_bytes = 512,
-          .peak_flops_per_s = 313e12,
-          .matmul_efficiency = 0.6,
-          .grouped_matmul_efficiency = 0.6,
-          .attention_efficiency = 0.6,
-          .memory_bytes_per_s = 1.6e12,
-          .vector_efficiency = 0.6875,
-          .launch_ns = 5000,
+          .chip = ascend_chip(),
           .copy_launch_ns = 10000,
           .softmax_statistics_width = 8,
           .d2h = {.bytes_per_s = 23.4e9, .latency_ns = 10000},
           .h2d = {.bytes_per_s = 23.4e9, .latency_ns = 10000},
-          .intra_node = {.bytes_per_s = 150e9, .latency_ns = 10000},
-          .inter_node = {.bytes_per_s = 22e9, .latency_ns = 20000},
-          .devices_per_node = 8,
           .host_bytes_per_device = 64 * kGiB,
           .host_bytes_per_node = 512 * kGiB};
 }

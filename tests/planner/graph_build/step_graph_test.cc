@@ -628,7 +628,7 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
     ++built;
     apart += p.is_head_apart() ? 1 : 0;
     Machine machine = ascend_910b();
-    machine.devices_per_node = pick({1, 2, 4, 8});
+    machine.chip.sheet.devices_per_node = pick({1, 2, 4, 8});
     std::vector<Graph> graphs;
     std::vector<simulate::RankWork> work;
     for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
