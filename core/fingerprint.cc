@@ -112,9 +112,8 @@ std::uint64_t fingerprint(const Schedule& s) {
 
 std::uint64_t fingerprint(const Machine& m) {
   Mixer mixer;
-  mixer.all(m.visible_bytes, m.context_bytes, m.workspace_bytes, m.collective_buffer_bytes, m.alignment_bytes,
-            m.chip, m.copy_launch_ns, m.softmax_statistics_width, m.d2h, m.h2d, m.host_bytes_per_device,
-            m.host_bytes_per_node);
+  mixer.all(m.visible_bytes, m.context_bytes, m.workspace_bytes, m.collective_buffer_bytes, m.alignment_bytes, m.chip,
+            m.copy_launch_ns, m.softmax_statistics_width, m.d2h, m.h2d, m.host_bytes_per_device, m.host_bytes_per_node);
   return mixer.finish();
 }
 

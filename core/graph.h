@@ -73,10 +73,10 @@ struct GroupShape {
 /// it.
 struct OpCost {
   WorkKind kind = WorkKind::none;
-  double flops = 0;         ///< floating-point operations
-  double memory_bytes = 0;  ///< device memory read and written; of products and attention, beside their operands
-  double link_bytes = 0;    ///< bytes this device sends over the lane's link
-  double given = 0;         ///< kind == given: a whole number of quanta of Graph::given_costs
+  double flops = 0;          ///< floating-point operations
+  double memory_bytes = 0;   ///< device memory read and written; of products and attention, beside their operands
+  double link_bytes = 0;     ///< bytes this device sends over the lane's link
+  double given = 0;          ///< kind == given: a whole number of quanta of Graph::given_costs
   ProductShape product;      ///< matmul, grouped_matmul
   AttentionShape attention;  ///< attention
   GroupShape group;          ///< transfer

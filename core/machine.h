@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "core/chip.h"
 #include "core/bytes.h"
+#include "core/chip.h"
 
 namespace tidemark {
 
@@ -27,7 +27,7 @@ struct Machine {
   Bytes collective_buffer_bytes = 0;  ///< per communicator
   Bytes alignment_bytes = 512;        ///< every residency starts at a multiple of this
 
-  Chip chip;           ///< prices ops (planner/cost)
+  Chip chip;                         ///< prices ops (planner/cost)
   double copy_launch_ns = 0;         ///< cost on the compute lane of issuing one copy and its event
   int softmax_statistics_width = 1;  ///< copies of each softmax statistic (8 on Ascend, 1 on CUDA)
 

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/result.h"
 #include "core/chip.h"
+#include "core/result.h"
 #include "planner/step_time/time_row.h"
 
 namespace tidemark::formats {
@@ -20,7 +20,7 @@ namespace tidemark::formats {
 inline constexpr std::size_t kMostCandidates = 256;
 
 struct RateCandidates {
-  std::string constants;                 ///< name of the device whose constants they stand in place of
+  std::string constants;           ///< name of the device whose constants they stand in place of
   std::vector<FittedRates> rates;  ///< at least one
 };
 

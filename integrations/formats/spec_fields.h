@@ -18,9 +18,9 @@ template <class T, class Value>
 concept Maybe = std::same_as<std::remove_const_t<T>, Value>;  ///< Value, or const Value
 
 /// By Precision.
-inline constexpr std::array<std::string_view, kPrecisionCount> kPeakWords = {
-    "bf16_flops_per_s", "fp16_flops_per_s",  "tf32_flops_per_s",
-    "fp8_flops_per_s",  "mxfp8_flops_per_s", "nvfp4_flops_per_s"};
+inline constexpr std::array<std::string_view, kPrecisionCount> kPeakWords = {"bf16_flops_per_s",  "fp16_flops_per_s",
+                                                                             "tf32_flops_per_s",  "fp8_flops_per_s",
+                                                                             "mxfp8_flops_per_s", "nvfp4_flops_per_s"};
 inline constexpr std::array<std::string_view, 2> kAttentionWords = {"gqa", "mla"};
 inline constexpr std::array<std::string_view, 2> kActivationWords = {"swiglu", "gelu"};
 inline constexpr std::array<std::string_view, 2> kNormWords = {"pre", "sandwich"};

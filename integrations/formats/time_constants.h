@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "integrations/formats/yaml_fields.h"
 #include "core/chip.h"
+#include "integrations/formats/yaml_fields.h"
 
 namespace tidemark::formats {
 
@@ -21,10 +21,7 @@ struct TimeConstant {
 /// In the order of files.
 inline constexpr std::array<TimeConstant, 10> kTimeConstants = {{
     {.name = "matmul", .value = &FittedRates::matmul},
-    {.name = "tile_start",
-     .value = &FittedRates::tile_start,
-     .unit = TimeConstant::Unit::length,
-     .most = 100'000},
+    {.name = "tile_start", .value = &FittedRates::tile_start, .unit = TimeConstant::Unit::length, .most = 100'000},
     {.name = "memory", .value = &FittedRates::memory},
     {.name = "launch", .value = &FittedRates::launch_s, .unit = TimeConstant::Unit::time},
     {.name = "intra_link", .value = &FittedRates::intra_link},
@@ -36,7 +33,6 @@ inline constexpr std::array<TimeConstant, 10> kTimeConstants = {{
 }};
 
 /// Reads one where it is there, else leaves it. A value out of its range is a mistake of the document.
-void read_time_constant(YamlMap& fields, const TimeConstant& constant, FittedRates& rates,
-                        Need need = Need::optional);
+void read_time_constant(YamlMap& fields, const TimeConstant& constant, FittedRates& rates, Need need = Need::optional);
 
 }  // namespace tidemark::formats

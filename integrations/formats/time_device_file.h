@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/result.h"
 #include "core/chip.h"
+#include "core/result.h"
 
 namespace tidemark::formats {
 

@@ -35,8 +35,8 @@ struct Network {
 /// Of the hops of one collective: a tree inside the node, one hop a node between nodes.
 [[nodiscard]] double collective_latency_s(const GroupSpan& span, const Chip& device);
 
-/// Where this rank sends `bytes` in all: to one rank, in a ring, or to every rank evenly. Of an exchange inside the node
-/// alone `per_node` is `ranks`. 0 for one rank.
+/// Where this rank sends `bytes` in all: to one rank, in a ring, or to every rank evenly. Of an exchange inside the
+/// node alone `per_node` is `ranks`. 0 for one rank.
 [[nodiscard]] double sent_s(double bytes, GroupShape::Pattern pattern, const GroupSpan& span, const Network& network,
                             const Chip& chip);
 

@@ -1,13 +1,13 @@
 #include "planner/cost/cost_model.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "planner/cost/attention_time.h"
 #include "planner/cost/collective_time.h"
 #include "planner/cost/matmul_time.h"
 #include "planner/cost/memory_time.h"
 #include "planner/cost/rounded_max.h"
-
-#include <algorithm>
-#include <cmath>
 
 namespace tidemark::cost {
 namespace {

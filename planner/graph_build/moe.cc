@@ -319,8 +319,10 @@ Ref backward_router(const BlockContext& c, Ref router, Ref y2, Ref d_router) {
                            .cost = rows_gradient_cost(router_cost(c)),
                            .reads = {b.parameter("mlp"), router, d_router},
                            .writes = {d_y2}});
-  b.weight_gradient(
-      {.name = "moe.router_dw", .cost = weight_gradient_cost(router_cost(c)), .reads = {y2, d_router}, .writes = {b.gradient("mlp")}});
+  b.weight_gradient({.name = "moe.router_dw",
+                     .cost = weight_gradient_cost(router_cost(c)),
+                     .reads = {y2, d_router},
+                     .writes = {b.gradient("mlp")}});
   return d_y2;
 }
 

@@ -12,10 +12,11 @@ namespace tidemark::graph_build {
 [[nodiscard]] inline OpCost matmul_cost(std::int64_t rows, std::int64_t inner, std::int64_t columns,
                                         std::int64_t experts = 1) {
   const auto r = static_cast<double>(rows), i = static_cast<double>(inner), c = static_cast<double>(columns);
-  return {.kind = experts > 1 ? WorkKind::grouped_matmul : WorkKind::matmul,
-          .flops = 2 * r * i * c,
-          .product = {
-              .rows = r / static_cast<double>(experts), .inner = i, .columns = c, .count = static_cast<double>(experts)}};
+  return {
+      .kind = experts > 1 ? WorkKind::grouped_matmul : WorkKind::matmul,
+      .flops = 2 * r * i * c,
+      .product = {
+          .rows = r / static_cast<double>(experts), .inner = i, .columns = c, .count = static_cast<double>(experts)}};
 }
 
 /// The gradient of the rows of a product: [rows, columns] x [columns, inner].
@@ -57,9 +58,7 @@ namespace tidemark::graph_build {
 [[nodiscard]] inline OpCost exchange_cost(double bytes, std::int64_t ranks, bool is_inside_node) {
   return {.kind = WorkKind::transfer,
           .link_bytes = bytes,
-          .group = {.ranks = ranks,
-                    .per_node = is_inside_node ? ranks : 1,
-                    .pattern = GroupShape::Pattern::exchange}};
+          .group = {.ranks = ranks, .per_node = is_inside_node ? ranks : 1, .pattern = GroupShape::Pattern::exchange}};
 }
 
 }  // namespace tidemark::graph_build

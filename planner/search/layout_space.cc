@@ -93,7 +93,8 @@ class Enumerator {
       consider(Spread::given);
       space_.has_given = !space_.layouts.empty();
     }
-    const std::int64_t tensor = std::min<std::int64_t>(kMostTensor, std::max<std::int64_t>(1, 2 * machine_.devices_per_node()));
+    const std::int64_t tensor =
+        std::min<std::int64_t>(kMostTensor, std::max<std::int64_t>(1, 2 * machine_.devices_per_node()));
     for (const std::int32_t t : chosen(ranges_.tensor, powers_of_two(std::min(tensor, devices_))))
       for (const std::int32_t c :
            chosen(ranges_.context, powers_of_two(std::min<std::int64_t>(kMostContext, devices_))))

@@ -793,14 +793,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "bandwidth must be from 1e+03 to 1e+18 a second, like 23.4GB/s"},
         BadCase{"NegativeRate", "{bandwidth: 24GB/s, latency: 2us}", "{bandwidth: -24GB/s, latency: 2us}", "h2d",
                 "bandwidth: '-24GB/s' is not a rate; write a number and a unit (" + kRates + "), like 23.4GB/s"},
-        BadCase{"NoChip", "chip: ascend-910b-800t-a2\n", "", "name",
-                "the file lacks the key 'chip'; add `chip: ...`"},
+        BadCase{"NoChip", "chip: ascend-910b-800t-a2\n", "", "name", "the file lacks the key 'chip'; add `chip: ...`"},
         BadCase{"BareTime", "copy_launch: 10us", "copy_launch: 5", "copy_launch",
                 "copy_launch: '5' is not a time; write a number and a unit (ns, us, ms, s), like 10us"},
         BadCase{"AbsurdTime", "copy_launch: 10us", "copy_launch: 5s", "copy_launch",
                 "copy_launch is above 1s; write like 10us"},
         BadCase{"RateOfTheChip", "  copy_launch: 10us", "  matmul_efficiency: 0.6\n  copy_launch: 10us",
-                "matmul_efficiency", "unknown key 'matmul_efficiency' in section compute; it has copy_launch, softmax_statistics_width"},
+                "matmul_efficiency",
+                "unknown key 'matmul_efficiency' in section compute; it has copy_launch, softmax_statistics_width"},
         BadCase{"MissingLink", "  h2d: {bandwidth: 24GB/s, latency: 2us}\n", "",
                 "links:", "section links lacks the key 'h2d'; add a section `h2d:`"},
         BadCase{"MissingLatency", "{bandwidth: 24GB/s, latency: 2us}", "{bandwidth: 24GB/s}", "h2d",
@@ -814,7 +814,9 @@ INSTANTIATE_TEST_SUITE_P(
     case_name);
 
 TEST(BadDeviceText, AJobIsNotADevice) {
-  EXPECT_NE(error_of(formats::read_machine(kJob, "d", testing::shipped_chips())).find("d:1: unknown key 'model' in the file"), std::string::npos);
+  EXPECT_NE(
+      error_of(formats::read_machine(kJob, "d", testing::shipped_chips())).find("d:1: unknown key 'model' in the file"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -20,7 +20,6 @@
 namespace tidemark {
 namespace {
 
-
 using formats::TimeDeviceFile;
 using testing::source_path;
 using testing::text_of;

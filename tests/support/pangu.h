@@ -104,15 +104,15 @@ inline Chip ascend_chip() {
                     .intra_bytes_per_s = 196e9,
                     .inter_bytes_per_s = 25e9,
                     .devices_per_node = 8},
-          .rates = {.matmul = 0.64,
-                    .tile_start = 158,
-                    .memory = 0.33,
-                    .launch_s = 18.1e-6,
-                    .intra_link = 0.70,
-                    .inter_link = 0.86,
+          .rates = {.matmul = 0.6394,
+                    .tile_start = 158.5,
+                    .memory = 0.3325,
+                    .launch_s = 18.11e-6,
+                    .intra_link = 0.6996,
+                    .inter_link = 0.8594,
                     .hop_s = 22e-6,
-                    .attention = 0.34,
-                    .grouped_matmul = 0.87,
+                    .attention = 0.3408,
+                    .grouped_matmul = 0.8701,
                     .fp8 = 0.9}};
 }
 

@@ -14,8 +14,8 @@
 #include "planner/planner.h"
 #include "planner/schedule/scheduler.h"
 #include "planner/simulate/simulator.h"
-#include "tests/support/tiny_graph.h"
 #include "tests/support/plain_chip.h"
+#include "tests/support/tiny_graph.h"
 
 namespace tidemark::testing {
 

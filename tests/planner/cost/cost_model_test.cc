@@ -13,8 +13,8 @@ namespace {
 
 using namespace literals;
 
-/// Products of 100 TFLOP/s in tiles of one element, half of it of grouped ones and a quarter in attention; 1 TB/s, links
-/// of 100 and 10 GB/s with hops of 3 us, launches of 2 us.
+/// Products of 100 TFLOP/s in tiles of one element, half of it of grouped ones and a quarter in attention; 1 TB/s,
+/// links of 100 and 10 GB/s with hops of 3 us, launches of 2 us.
 Machine machine() {
   Machine m{.chip = testing::plain_chip(100e12, 1e12, 100e9),
             .copy_launch_ns = 300,
@@ -57,8 +57,8 @@ TEST(CostModel, AProductInAPrecisionThatTheChipLacksIsOneInBf16) {
 TEST(CostModel, AttentionIsThatOfTheKernelModel) {
   OpTemplate op{.cost = {.kind = WorkKind::attention,
                          .attention = {.tokens = 1024, .length = 4096, .heads = 8, .qk_dim = 128, .v_dim = 128}}};
-  const AttentionPasses passes = attention_passes(
-      {.tokens = 1024, .length = 4096, .heads = 8, .qk_dim = 128, .v_dim = 128}, machine().chip);
+  const AttentionPasses passes =
+      attention_passes({.tokens = 1024, .length = 4096, .heads = 8, .qk_dim = 128, .v_dim = 128}, machine().chip);
   EXPECT_EQ(op_ns(op, machine(), 1), std::llround(1e9 * passes.forward_s));
   op.cost.attention.is_backward = true;
   EXPECT_EQ(op_ns(op, machine(), 1), std::llround(1e9 * passes.backward_s));
@@ -126,10 +126,10 @@ TEST(CostModel, DurationsUseTheFullestLoadOfEachSiteAndScaleTheComputeLaneOnly) 
   testing::GraphBuilder b;
   const OpTemplateId expert =
       b.op_template({.name = "expert", .cost = {.kind = WorkKind::vector, .memory_bytes = 40e6}, .routed = true});
-  const OpTemplateId gather = b.op_template(
-      {.name = "gather",
-       .lane = Lane::intra_comm,
-       .cost = {.kind = WorkKind::transfer, .link_bytes = 1e6, .group = {.ranks = 2, .per_node = 2}}});
+  const OpTemplateId gather =
+      b.op_template({.name = "gather",
+                     .lane = Lane::intra_comm,
+                     .cost = {.kind = WorkKind::transfer, .link_bytes = 1e6, .group = {.ranks = 2, .per_node = 2}}});
   const BlockId block = b.block("experts", {{.name = "rows", .fixed_bytes = 1_KiB}});
   const SiteId even = b.site(block);
   const SiteId loaded = b.site(block, {.micro_batch = 1, .load = 1.2F, .fullest_load = 1.5F});

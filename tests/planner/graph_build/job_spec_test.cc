@@ -62,7 +62,7 @@ TEST(FindProblems, AHeadMayStayWithTheLastLayer) {
   EXPECT_FALSE(job.parallel.is_head_apart());
   job.parallel.slots = place_layers(job.model, job.parallel, {.noop_slots = {8, 9, 10, 11}}).slots;
   EXPECT_TRUE(find_problems(job).empty());  // and with that stage empty but for the module
-  job.parallel.head_stage = 2;  // three layers a stage, the last holds the module alone
+  job.parallel.head_stage = 2;              // three layers a stage, the last holds the module alone
   EXPECT_TRUE(find_problems(job).empty());
   EXPECT_TRUE(job.parallel.is_head_apart());
 }

@@ -25,7 +25,8 @@ TEST(ShippedPangu, JobEqualsTheTests) {
 }
 
 TEST(ShippedPangu, DeviceEqualsTheTests) {
-  const auto machine = formats::read_machine(shipped("devices/ascend-910b-64g.yaml"), "ascend", testing::shipped_chips());
+  const auto machine =
+      formats::read_machine(shipped("devices/ascend-910b-64g.yaml"), "ascend", testing::shipped_chips());
   ASSERT_TRUE(machine.ok()) << machine.error().message;
   EXPECT_EQ(machine.value(), testing::ascend_910b());
 }

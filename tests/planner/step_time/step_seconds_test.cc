@@ -31,7 +31,6 @@ TEST(StepSeconds, AreThoseOfTheReferenceImplementation) {
 }
 
 TEST(StepSeconds, ABetterDeviceIsNeverSlower) {
-  using FittedRates;
   for (const ReferenceCase& reference : kReferenceCases) {
     const Case c = changed(reference);
     const double before_s = took_s(c);
@@ -51,7 +50,6 @@ TEST(StepSeconds, ABetterDeviceIsNeverSlower) {
 }
 
 TEST(StepSeconds, EveryRateIsUsedBySomeRun) {
-  using FittedRates;
   for (double FittedRates::*rate :
        {&FittedRates::matmul, &FittedRates::tile_start, &FittedRates::memory, &FittedRates::launch_s,
         &FittedRates::intra_link, &FittedRates::inter_link, &FittedRates::hop_s, &FittedRates::attention,
