@@ -252,8 +252,8 @@ std::vector<std::string> plan_seeds() {
   };
   formats::PlanFile file{.job = read("models/small-mla-moe.yaml", formats::read_job),
                          .machine = read("devices/ascend-910b-64g.yaml",
-                                         [](std::string_view text, std::string_view file) {
-                                           return formats::read_machine(text, file, shipped_chips());
+                                         [](std::string_view text, std::string_view name) {
+                                           return formats::read_machine(text, name, shipped_chips());
                                          }),
                          .policy = "keep-all",
                          .ranks = {small_rank()}};
