@@ -64,7 +64,7 @@ inline graph_build::ModelSpec pangu_model() {
           .norm = graph_build::NormPlacement::sandwich};
 }
 
-/// Slot i holds layer i; slots 61 and 63 are no-ops, slot 62 the MTP module.
+/// Slot i holds layer i; slots 61 and 63 are no-ops, slot 62 the MTP module; the main head sits with layer 60.
 inline graph_build::JobSpec pangu_job() {
   graph_build::JobSpec job{.model = pangu_model(),
                            .parallel = {.tensor = 8,
@@ -79,6 +79,7 @@ inline graph_build::JobSpec pangu_job() {
                                         .overlap_forward_backward = true,
                                         .hierarchical_expert_communication = true},
                            .device = "ascend-910b-64g"};
+  job.parallel.head_stage = 30;
   auto& slots = job.parallel.slots;
   slots.assign(16, std::vector<std::vector<graph_build::Slot>>(2));
   for (std::int32_t slot = 0; slot < 64; ++slot) {
