@@ -446,11 +446,7 @@ std::optional<std::string> head_problem(const JobSpec& job) {
   if (job.model.mtp_layers == 0)
     return fmt::format("head_stage is {} of {} stages, but no MTP module follows the head; drop it",
                        parallel.head_stage, parallel.stages());
-  std::int64_t last_layer = -1;  // its stage
-  for (std::int64_t stage = 0; stage < parallel.stages(); ++stage)
-    for (const Slot& slot : parallel.slots[static_cast<std::size_t>(stage % parallel.pipeline)]
-                                          [static_cast<std::size_t>(stage / parallel.pipeline)])
-      if (slot.kind == Slot::Kind::layer) last_layer = stage;
+  const std::int64_t last_layer = parallel.last_layer_stage();
   if (parallel.head_stage == last_layer) return std::nullopt;
   return fmt::format("head_stage is {}, but the last layer lies in stage {}; write that one, or drop head_stage",
                      parallel.head_stage, last_layer);
@@ -505,6 +501,15 @@ void check_step_length(const JobSpec& job, Problems& problems) {
 }
 
 }  // namespace
+
+std::int64_t ParallelSpec::last_layer_stage() const {
+  std::int64_t last = -1;
+  for (std::size_t rank = 0; rank < slots.size(); ++rank)
+    for (std::size_t chunk = 0; chunk < slots[rank].size(); ++chunk)
+      if (std::ranges::find(slots[rank][chunk], Slot::Kind::layer, &Slot::kind) != slots[rank][chunk].end())
+        last = std::max(last, static_cast<std::int64_t>(chunk * slots.size() + rank));
+  return last;
+}
 
 std::vector<SpecProblem> find_problems(const JobSpec& job) {
   Problems problems;

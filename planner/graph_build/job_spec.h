@@ -108,6 +108,8 @@ struct ParallelSpec {
 
   [[nodiscard]] std::int64_t stages() const { return std::int64_t{pipeline} * virtual_pipeline; }
   [[nodiscard]] std::int64_t main_head_stage() const { return head_stage < 0 ? stages() - 1 : head_stage; }
+  /// That of the model's last layer; -1: `slots` hold none.
+  [[nodiscard]] std::int64_t last_layer_stage() const;
   /// MTP modules follow on a later stage, with heads of their own.
   [[nodiscard]] bool is_head_apart() const { return main_head_stage() + 1 < stages(); }
   [[nodiscard]] std::int64_t micro_batches() const { return global_batch / (micro_batch * data); }

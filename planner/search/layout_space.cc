@@ -88,6 +88,7 @@ class Enumerator {
 
   LayoutSpace run() {
     given_.slots = without_empty(given_.slots);
+    if (!given_.is_head_apart()) given_.head_stage = -1;
     if (given_.devices() == devices_) {
       space_.groups = 1;
       consider(Spread::given);
@@ -112,7 +113,6 @@ class Enumerator {
     parallel.pipeline = pipeline;
     parallel.data = static_cast<std::int32_t>(devices_ / stage);
     parallel.sequence_parallel = tensor > 1;
-    parallel.head_stage = -1;
     for (const std::int32_t v : chosen(ranges_.virtual_pipeline, chunks(pipeline))) {
       parallel.virtual_pipeline = v;
       std::vector<Slots> seen;
@@ -120,10 +120,20 @@ class Enumerator {
         parallel.slots = spread_layers(job_.model, parallel, spread);
         Slots filled = without_empty(parallel.slots);
         if (parallel.slots.empty() || std::ranges::find(seen, filled) != seen.end()) continue;
-        micro_batches(spread, filled == given_.slots && !given_.is_head_apart());
+        for (const std::int32_t head_stage : head_stages(parallel)) {
+          parallel.head_stage = head_stage;
+          micro_batches(spread, filled == given_.slots && parallel.main_head_stage() == given_.main_head_stage());
+        }
         seen.push_back(std::move(filled));
       }
     }
+  }
+
+  /// The last, and that of the last layer where an MTP module has the last to itself.
+  [[nodiscard]] std::vector<std::int32_t> head_stages(const graph_build::ParallelSpec& parallel) const {
+    const std::int64_t layer_stage = parallel.last_layer_stage();
+    if (job_.model.mtp_layers == 0 || parallel.pipeline == 1 || layer_stage + 1 == parallel.stages()) return {-1};
+    return {-1, static_cast<std::int32_t>(layer_stage)};
   }
 
   /// One chunk, or as many as leave every stage a layer.
@@ -261,6 +271,7 @@ std::string layout_text(const SearchLayout& layout) {
   if (p.tensor_extends_expert) text += " TP-extend-EP";
   if (p.hierarchical_expert_communication) text += " hierarchical";
   if (p.overlap_forward_backward) text += " overlap";
+  if (p.is_head_apart()) text += " head apart";
   return text + ", " + name_of(layout.spread);
 }
 
