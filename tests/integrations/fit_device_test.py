@@ -127,8 +127,8 @@ class ConstantFit(unittest.TestCase):
 
 class Constants(unittest.TestCase):
     def test_priors_are_those_of_the_program(self):
-        text = (ROOT / "planner" / "cost" / "timed_device.h").read_text(encoding="utf-8")
-        struct = text[text.index("struct FittedRates"):text.index("struct TimedDevice")]
+        text = (ROOT / "core" / "chip.h").read_text(encoding="utf-8")
+        struct = text[text.index("struct FittedRates"):text.index("struct Chip {")]
         priors = {name.removesuffix("_s"): float(value) for name, value in re.findall(r"double (\w+) = ([0-9.e-]+);", struct)}
         self.assertEqual(priors, {n: c.prior for n, c in CONSTANTS.items()})
 
