@@ -198,8 +198,10 @@ TEST(BadDevice, TotalsThatNoPlanFileHoldsAreRefused) {
   expect_wrong("visible: 60.97GiB", "alignment: 1024TiB\n  visible: 60.97GiB",
                "^own\\.yaml:[0-9]+: alignment is 1024.00 TiB; it must be 1 B to 1.00 GiB");
   expect_wrong("bandwidth: 23.4GB/s", "bandwidth: 100B/s", "^own\\.yaml:[0-9]+: bandwidth must be from 1e\\+03");
-  expect_wrong("peak_flops: 313TFLOPS", "peak_flops: 0.000001GFLOPS",
-               "^own\\.yaml:[0-9]+: peak_flops must be from 1e\\+06");
+  place.write("chips/own.yaml", replaced(text_of(source_path("devices/chips/ascend-910b-800t-a2.yaml")),
+                                         "bf16: 313TFLOPS", "bf16: 0.000001GFLOPS"));
+  expect_wrong("chip: ascend-910b-800t-a2", "chip: own",
+               "^own\\.yaml:[0-9]+: chip: chips/own\\.yaml:[0-9]+: bf16 must be from 1e\\+06");
 }
 
 // ---- options --------------------------------------------------------------------------------------------------------

@@ -217,8 +217,9 @@ TEST_F(CliRun, WhatDoesNotFitRunsInChunks) {
   ASSERT_EQ(ran.status, 0) << ran.err;
   const auto loaded = testing::parsed(ran.out)["ranks"][0];
   const auto& sections = loaded["sections"];
-  EXPECT_EQ(sections.size(), rank["program"]["section_ends"]["count"].get<std::size_t>());
-  ASSERT_GT(sections.size(), 0U);
+  // All but those of the first chunk's two layers in the first micro-batch, beside which little is held yet.
+  EXPECT_GE(sections.size() + 2, rank["program"]["section_ends"]["count"].get<std::size_t>());
+  ASSERT_GT(sections.size(), 300U);
   for (const auto& section : sections) {
     EXPECT_EQ(section["load"], worst);
     EXPECT_GE(section["chunks"], 2);
