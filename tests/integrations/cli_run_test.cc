@@ -137,7 +137,7 @@ TEST_F(CliRun, MoreThanTheMachineHasIsRefusedUpFront) {
   EXPECT_TRUE(is_one_line(ran.err)) << ran.err;
   EXPECT_TRUE(testing::has_match(
       ran.err,
-      "^tidemark run: rank 1 needs 1\\.87 GiB of this machine's memory at --scale 1: .* are available "
+      "^tidemark run: rank 1 needs 1\\.93 GiB of this machine's memory at --scale 1: .* are available "
       "\\(limit of address space \\(ulimit -v\\)\\) .*; --scale 1/[0-9]+ would fit"))
       << ran.err;
 }

@@ -576,7 +576,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "(one for each "
                 "empty slot) or change pipeline or virtual_pipeline"},
         BadCase{"MtpNotInTheLastStage", kBatchLine, placed("{noop_slots: [9, 10, 11], mtp_slot: 0}"), "placement:",
-                "MTP module 0 lies on rank 0 chunk 0; it belongs to the last chunk of the last rank, beside the output "
+                "MTP module 0 lies on rank 0 chunk 0; it belongs to the last chunk of the last rank, beside its output "
                 "head"},
         BadCase{"RanksTooFew", kBatchLine, placed("ranks: [[[0-3], [4-7, mtp]]]"),
                 "placement:", "the placement has 1 ranks; pipeline is 2"},
@@ -793,14 +793,15 @@ INSTANTIATE_TEST_SUITE_P(
                 "bandwidth must be from 1e+03 to 1e+18 a second, like 23.4GB/s"},
         BadCase{"NegativeRate", "{bandwidth: 24GB/s, latency: 2us}", "{bandwidth: -24GB/s, latency: 2us}", "h2d",
                 "bandwidth: '-24GB/s' is not a rate; write a number and a unit (" + kRates + "), like 23.4GB/s"},
-        BadCase{"NoChip", "chip: ascend-910b-800t-a2\n", "", "name", "the file lacks the key 'chip'; add `chip: ...`"},
+        BadCase{"NoChip", "chip: ascend-910b-800t-a2\n", "", "name",
+                "the file lacks the key 'chip'; add `chip: <name>`"},
         BadCase{"BareTime", "copy_launch: 10us", "copy_launch: 5", "copy_launch",
                 "copy_launch: '5' is not a time; write a number and a unit (ns, us, ms, s), like 10us"},
         BadCase{"AbsurdTime", "copy_launch: 10us", "copy_launch: 5s", "copy_launch",
                 "copy_launch is above 1s; write like 10us"},
         BadCase{"RateOfTheChip", "  copy_launch: 10us", "  matmul_efficiency: 0.6\n  copy_launch: 10us",
                 "matmul_efficiency",
-                "unknown key 'matmul_efficiency' in section compute; it has copy_launch, softmax_statistics_width"},
+                "unknown key 'matmul_efficiency' in section compute; it knows copy_launch, softmax_statistics_width"},
         BadCase{"MissingLink", "  h2d: {bandwidth: 24GB/s, latency: 2us}\n", "",
                 "links:", "section links lacks the key 'h2d'; add a section `h2d:`"},
         BadCase{"MissingLatency", "{bandwidth: 24GB/s, latency: 2us}", "{bandwidth: 24GB/s}", "h2d",

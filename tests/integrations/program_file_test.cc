@@ -211,6 +211,10 @@ struct MemberCounter {
   void slots(std::string_view, const T&) {
     ++count;
   }
+  template <class T>
+  void tiles(std::string_view, const T&) {
+    ++count;
+  }
 };
 
 template <class T>
@@ -228,7 +232,9 @@ TEST(ProgramFile, EveryMemberIsInTheTables) {
   EXPECT_EQ(walked<graph_build::ParallelSpec>(), members<graph_build::ParallelSpec>());
   EXPECT_EQ(walked<graph_build::ExpertLoadSpec>(), members<graph_build::ExpertLoadSpec>());
   EXPECT_EQ(walked<graph_build::JobSpec>(), members<graph_build::JobSpec>());
-  EXPECT_EQ(walked<Machine>(), members<Machine>());
+  EXPECT_EQ(walked<Machine>(), members<Machine>() + 1);  // the chip's sheet and rates
+  EXPECT_EQ(walked<DeviceSheet>(), members<DeviceSheet>());
+  EXPECT_EQ(walked<FittedRates>(), members<FittedRates>());
   EXPECT_EQ(walked<plan::RankFigures>(), members<plan::RankFigures>());
   EXPECT_EQ(walked<plan::PlanAttempt>(), members<plan::PlanAttempt>());
   EXPECT_EQ(walked<plan::StepFigures>(), members<plan::StepFigures>());

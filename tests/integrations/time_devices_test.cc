@@ -43,7 +43,7 @@ class TimeDevices : public ::testing::Test {
 
 TEST_F(TimeDevices, EveryShippedOneHasConstantsAndFactors) {
   const auto list = cli::list_time_devices(shares());
-  EXPECT_EQ(list.size(), 14U);
+  EXPECT_EQ(list.size(), 15U);
   for (const cli::Description& device : list) {
     const auto file = cli::read_named_time_device(device.name, shares());
     ASSERT_TRUE(file.ok()) << file.error().message;

@@ -415,8 +415,9 @@ TEST(StepGraph, KeepAllPeakOfStageTwo) {
   EXPECT_NEAR(activations, saved, 2.0);
 }
 
-TEST(StepGraph, LogitsOfStageFifteenTakeFourGibibytes) {
-  const Graph graph = build(pangu_job(), 15);
+/// Of storages that hold logits, most at one time.
+double logits_gib(const JobSpec& job, std::int32_t rank) {
+  const Graph graph = build(job, rank);
   Liveness liveness = analyse_liveness(graph);
   std::vector<Bytes> change(graph.ops.size() + 1, 0);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
@@ -426,8 +427,18 @@ TEST(StepGraph, LogitsOfStageFifteenTakeFourGibibytes) {
   }
   Bytes held = 0, most = 0;
   for (const Bytes delta : change) most = std::max(most, held += delta);
-  EXPECT_GE(gib(most), 3.5);
-  EXPECT_LE(gib(most), 4.7);
+  return gib(most);
+}
+
+TEST(StepGraph, LogitsOfTwoHeadsTakeFourGibibytesAndOfOneHalf) {
+  JobSpec together = pangu_job();
+  together.parallel.head_stage = -1;
+  EXPECT_GE(logits_gib(together, 15), 3.5);
+  EXPECT_LE(logits_gib(together, 15), 4.7);
+  EXPECT_EQ(logits_gib(together, 14), 0);
+  // In bf16, in fp32, and the gradients of both halves: four times 16,384 x 153,600 / 8 elements of two bytes.
+  for (const std::int32_t rank : {14, 15})
+    EXPECT_NEAR(logits_gib(pangu_job(), rank), 4 * 2 * 16384 * 153600.0 / 8 / (1 << 30), 0.001);
 }
 
 TEST(StepGraph, UpdateScratchIsTheLargestLocalPiece) {
