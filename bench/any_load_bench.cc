@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "integrations/formats/chip_files.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/run/sim_run.h"
@@ -102,7 +103,9 @@ Job plan_job(const Ask& ask) {
   Job job;
   job.request.job = must(formats::read_job(must(formats::read_file(ask.model)), ask.model));
   const std::string device = std::string(TIDEMARK_SOURCE_DIR) + "/devices/" + job.request.job.device + ".yaml";
-  job.request.machine = must(formats::read_machine(must(formats::read_file(device)), device));
+  job.request.machine =
+      must(formats::read_machine(must(formats::read_file(device)), device,
+                                 formats::chips_in(std::filesystem::path(device).parent_path() / "chips")));
   job.request.policy = policies::find_policy("optimal");
   job.own_load = job.request.job.expert_load;
   if (ask.imbalance > 0) job.request.load = ask.imbalance;

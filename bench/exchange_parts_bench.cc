@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "integrations/formats/chip_files.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
 #include "planner/planner.h"
@@ -35,7 +36,9 @@ void run_bench(const std::string& model) {
   plan::PlanRequest request;
   request.job = must(formats::read_job(must(formats::read_file(model)), model));
   const std::string device = std::string(TIDEMARK_SOURCE_DIR) + "/devices/" + request.job.device + ".yaml";
-  request.machine = must(formats::read_machine(must(formats::read_file(device)), device));
+  request.machine =
+      must(formats::read_machine(must(formats::read_file(device)), device,
+                                 formats::chips_in(std::filesystem::path(device).parent_path() / "chips")));
   request.policy = policies::find_policy("optimal");
   fmt::print("{} on {}, modelled\n", request.job.model.name, request.machine.name);
   fmt::print("{:>6} {:>9} {:>8} {:>9} {:>9} {:>17}\n", "parts", "step s", "%", "kept s", "peak GiB", "any load up to");

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "integrations/formats/chip_files.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
 #include "planner/decide/gaps/search.h"
@@ -100,7 +101,9 @@ int run() {
   const std::string model = root + "/models/pangu-ultra-moe-718b.yaml";
   const std::string device = root + "/devices/ascend-910b-64g.yaml";
   const graph_build::JobSpec job = value_or_exit(formats::read_job(value_or_exit(formats::read_file(model)), model));
-  const Machine machine = value_or_exit(formats::read_machine(value_or_exit(formats::read_file(device)), device));
+  const Machine machine =
+      value_or_exit(formats::read_machine(value_or_exit(formats::read_file(device)), device,
+                                          formats::chips_in(std::filesystem::path(device).parent_path() / "chips")));
   const plan::Policy recompute{.name = "recompute alone", .help = "", .decide = recompute_alone};
   const plan::Policy swap{.name = "swap alone", .help = "", .decide = swap_alone};
   fmt::print("{:>10}  {:<16} {:>9} {:>12} {:>12} {:>8}\n", "budget", "rule", "fit", "added ms", "dearest ms", "step s");

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "integrations/formats/chip_files.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/program_file.h"
@@ -79,7 +80,8 @@ Row run_once(const std::string& model, const std::string& device, std::int32_t m
   const double cpu = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
   Result<graph_build::JobSpec> job = formats::read_job(text_of(model), model);
-  Result<Machine> machine = formats::read_machine(text_of(device), device);
+  Result<Machine> machine = formats::read_machine(
+      text_of(device), device, formats::chips_in(std::filesystem::path(device).parent_path() / "chips"));
   if (!job || !machine) {
     fmt::print(stderr, "{}\n", (job ? machine.error() : job.error()).message);
     std::exit(2);

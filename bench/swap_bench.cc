@@ -24,6 +24,7 @@
 
 #include "device/forwarding_device.h"
 #include "device/host_device.h"
+#include "integrations/formats/chip_files.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/run/sim_run.h"
@@ -276,9 +277,11 @@ int measure_plan(int argc, char** argv) {
     fmt::print(stderr, "usage: swap_bench [model.yaml [device.yaml [GB/s [rank]]]]\n");
     return 2;
   }
-  const plan::PlanRequest request{.job = must(formats::read_job(must(formats::read_file(model)), model)),
-                                  .machine = must(formats::read_machine(must(formats::read_file(device)), device)),
-                                  .policy = policies::find_policy("optimal")};
+  const plan::PlanRequest request{
+      .job = must(formats::read_job(must(formats::read_file(model)), model)),
+      .machine = must(formats::read_machine(must(formats::read_file(device)), device,
+                                            formats::chips_in(std::filesystem::path(device).parent_path() / "chips"))),
+      .policy = policies::find_policy("optimal")};
   const plan::PlanOutcome plan = must(plan::plan_step(request));
   const plan::RankPlan* rank = rank_to_measure(plan, argc > 4 ? std::atoi(argv[4]) : -1);
   if (rank == nullptr || rank->figures.swapped_bytes_per_step == 0) {

@@ -23,7 +23,22 @@ class Mixer {
   }
   void add(const std::string& text) { add(std::string_view(text)); }
   void add(const Link& link) { all(link.bytes_per_s, link.latency_ns); }
-  void add(const OpCost& c) { all(c.kind, c.flops, c.memory_bytes, c.link_bytes, c.given); }
+  void add(const MatmulTile& t) { all(t.rows, t.columns, t.relative_rate); }
+  void add(const Chip& a) {
+    const DeviceSheet& s = a.sheet;
+    for (const double flops : s.flops_per_s) add(flops);
+    all(s.memory_bytes_per_s, s.cores, s.tiles, s.intra_bytes_per_s, s.inter_bytes_per_s, s.devices_per_node,
+        s.is_hopper_or_later);
+    const FittedRates& r = a.rates;
+    all(r.matmul, r.tile_start, r.memory, r.launch_s, r.intra_link, r.inter_link, r.hop_s, r.attention,
+        r.grouped_matmul, r.fp8);
+  }
+  void add(const ProductShape& s) { all(s.rows, s.inner, s.columns, s.count, s.precision, s.has_inner_tokens); }
+  void add(const AttentionShape& s) { all(s.tokens, s.length, s.heads, s.qk_dim, s.v_dim, s.is_backward); }
+  void add(const GroupShape& s) { all(s.ranks, s.per_node, s.pattern); }
+  void add(const OpCost& c) {
+    all(c.kind, c.flops, c.memory_bytes, c.link_bytes, c.given, c.product, c.attention, c.group);
+  }
   void add(const GivenCosts& c) { all(c.unit, c.quantum); }
   void add(const GivenCopies& c) { all(c.out.link, c.out.compute, c.in.link, c.in.compute); }
   void add(const OpTemplate& t) {
@@ -97,10 +112,8 @@ std::uint64_t fingerprint(const Schedule& s) {
 
 std::uint64_t fingerprint(const Machine& m) {
   Mixer mixer;
-  mixer.all(m.visible_bytes, m.context_bytes, m.workspace_bytes, m.collective_buffer_bytes, m.alignment_bytes,
-            m.peak_flops_per_s, m.matmul_efficiency, m.grouped_matmul_efficiency, m.attention_efficiency,
-            m.memory_bytes_per_s, m.vector_efficiency, m.launch_ns, m.copy_launch_ns, m.softmax_statistics_width, m.d2h,
-            m.h2d, m.intra_node, m.inter_node, m.devices_per_node, m.host_bytes_per_device, m.host_bytes_per_node);
+  mixer.all(m.visible_bytes, m.context_bytes, m.workspace_bytes, m.collective_buffer_bytes, m.alignment_bytes, m.chip,
+            m.copy_launch_ns, m.softmax_statistics_width, m.d2h, m.h2d, m.host_bytes_per_device, m.host_bytes_per_node);
   return mixer.finish();
 }
 

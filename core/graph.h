@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/bytes.h"
+#include "core/chip.h"
 #include "core/ids.h"
 #include "core/site_load.h"
 
@@ -43,14 +44,42 @@ enum class OpPhase : std::uint8_t {
 
 enum class WorkKind : std::uint8_t { none, matmul, grouped_matmul, attention, vector, transfer, given };
 
-/// What an op costs, before any machine is known. The time on a machine is the larger of the FLOP time and the memory
-/// time, or the transfer time for communication lanes, or the given number.
+/// `count` products [rows, inner] x [inner, columns]. Tokens or their copies are the rows, so that the expert load and
+/// the share of a chunk scale them; of the gradient of a weight they are the inner dimension.
+struct ProductShape {
+  double rows = 0, inner = 0, columns = 0;
+  double count = 1;
+  Precision precision = Precision::bf16;
+  bool has_inner_tokens = false;
+};
+
+/// Fused attention of one device and micro-batch, causal.
+struct AttentionShape {
+  double tokens = 0;  ///< of queries
+  double length = 0;  ///< keys a query could attend to
+  double heads = 0, qk_dim = 0, v_dim = 0;
+  bool is_backward = false;
+};
+
+/// Ranks that a transfer runs over, and how.
+struct GroupShape {
+  enum class Pattern : std::uint8_t { send, ring, exchange };
+  std::int64_t ranks = 2;
+  std::int64_t per_node = 1;  ///< of them in one node
+  Pattern pattern = Pattern::send;
+};
+
+/// What an op costs, before any machine is known: work and its shape, or a given number. planner/cost makes times of
+/// it.
 struct OpCost {
   WorkKind kind = WorkKind::none;
-  double flops = 0;         ///< floating-point operations
-  double memory_bytes = 0;  ///< device memory read and written
-  double link_bytes = 0;    ///< bytes this device sends over the lane's link
-  double given = 0;         ///< kind == given: a whole number of quanta of Graph::given_costs
+  double flops = 0;          ///< floating-point operations
+  double memory_bytes = 0;   ///< device memory read and written; of products and attention, beside their operands
+  double link_bytes = 0;     ///< bytes this device sends over the lane's link
+  double given = 0;          ///< kind == given: a whole number of quanta of Graph::given_costs
+  ProductShape product;      ///< matmul, grouped_matmul
+  AttentionShape attention;  ///< attention
+  GroupShape group;          ///< transfer
 };
 
 /// What given costs count. One quantum is played as one nanosecond, whatever its unit.

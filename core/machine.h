@@ -1,10 +1,11 @@
 #pragma once
-// One accelerator as the planner sees it: memory, rates, links and the host behind it. Values only; every shipped
+// One device as the planner sees it: memory, accelerator, links and the host behind it. Values only; every shipped
 // figure has its source in devices/*.yaml.
 
 #include <string>
 
 #include "core/bytes.h"
+#include "core/chip.h"
 
 namespace tidemark {
 
@@ -26,23 +27,16 @@ struct Machine {
   Bytes collective_buffer_bytes = 0;  ///< per communicator
   Bytes alignment_bytes = 512;        ///< every residency starts at a multiple of this
 
-  // Compute. Effective rate = peak * efficiency of the kind of work.
-  double peak_flops_per_s = 0;
-  double matmul_efficiency = 0;
-  double grouped_matmul_efficiency = 0;
-  double attention_efficiency = 0;
-  double memory_bytes_per_s = 0;     ///< peak of device memory
-  double vector_efficiency = 0;      ///< share of memory_bytes_per_s that element-wise kernels reach
-  double launch_ns = 0;              ///< device-side cost of one more kernel
+  Chip chip;                         ///< prices ops (planner/cost)
   double copy_launch_ns = 0;         ///< cost on the compute lane of issuing one copy and its event
   int softmax_statistics_width = 1;  ///< copies of each softmax statistic (8 on Ascend, 1 on CUDA)
 
-  Link d2h, h2d, intra_node, inter_node;
+  Link d2h, h2d;
 
-  int devices_per_node = 0;
   Bytes host_bytes_per_device = 0;  ///< pinned host memory one device may use by default
   Bytes host_bytes_per_node = 0;
 
+  [[nodiscard]] std::int64_t devices_per_node() const { return chip.sheet.devices_per_node; }
   friend bool operator==(const Machine&, const Machine&) = default;
 };
 

@@ -21,6 +21,7 @@ set(TIDEMARK_PLAN_FILES
   policy.cc
   rank_planner.cc
   site_rooms.cc
+  stage_balance.cc
   step_phases.cc
   storage_controls.cc
   storage_names.cc

@@ -72,7 +72,8 @@ StepFigures summarise(const PlanRequest& request, const simulate::StepTiming& ti
   const double tokens =
       static_cast<double>(request.job.parallel.global_batch) * static_cast<double>(request.job.model.sequence);
   const double seconds = step * 1e-9;
-  const double peak = request.machine.peak_flops_per_s * static_cast<double>(request.job.parallel.devices());
+  const double peak =
+      request.machine.chip.sheet.peak(Precision::bf16) * static_cast<double>(request.job.parallel.devices());
   const graph_build::TokenFlops flops = graph_build::flops_per_token(request.job.model);
   f.tokens_per_s = tokens / seconds;
   f.mfu_percent = 100.0 * flops.full_square * tokens / seconds / peak;

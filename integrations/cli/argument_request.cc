@@ -10,6 +10,7 @@
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/options.h"
+#include "integrations/cli/time_devices.h"
 #include "integrations/configs/config_kind.h"
 #include "integrations/configs/read_config.h"
 #include "integrations/formats/file.h"
@@ -63,7 +64,8 @@ Status choose_accelerator(const JobOptions& options, estimate::Platform& platfor
   if (!device) return bad_input("--device: " + device.error().message);
   const Result<std::string> text = formats::read_file(device.value(), formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  const Result<Machine> machine = formats::read_machine(text.value(), device.value().string());
+  const Result<Machine> machine =
+      formats::read_machine(text.value(), device.value().string(), chips_for(device.value()));
   if (!machine) return machine.error();
   const std::optional<Accelerator> accelerator = accelerator_of(machine.value().name);
   if (named && accelerator.value_or(*named) != *named)

@@ -11,6 +11,7 @@
 #include "integrations/cli/console.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/options.h"
+#include "integrations/cli/time_devices.h"
 #include "integrations/cli/verb.h"
 #include "integrations/cli/version.h"
 #include "integrations/formats/file.h"
@@ -26,14 +27,15 @@ struct Finding {
 };
 
 /// Reads every description of a kind; the first that is refused is named.
-template <class Value>
-Finding check_descriptions(std::string_view kind, Result<Value> (*read)(std::string_view, std::string_view)) {
+/// `read`: of a text and the name of its file.
+template <class Read>
+Finding check_descriptions(std::string_view kind, const Read& read) {
   const std::vector<Description> found = list_descriptions(kind, share_directories());
   Finding finding{.what = std::string(kind), .value = fmt::format("{} found", found.size()), .ok = !found.empty()};
   for (const Description& description : found) {
     const Result<std::string> text = formats::read_file(description.path, formats::kMostDescriptionBytes);
     const Status status = text ? [&]() -> Status {
-      const Result<Value> value = read(text.value(), description.path.string());
+      const auto value = read(text.value(), description.path.string());
       return value ? Status() : Status(value.error());
     }()
         : Status(text.error());
@@ -80,7 +82,9 @@ class DoctorCommand final : public Command {
     findings.push_back({.what = "cores", .value = fmt::format("{}", std::thread::hardware_concurrency())});
     findings.push_back(check_memory());
     findings.push_back(check_shares());
-    findings.push_back(check_descriptions("devices", formats::read_machine));
+    findings.push_back(check_descriptions("devices", [](std::string_view text, std::string_view file) {
+      return formats::read_machine(text, file, chips_for(std::filesystem::path(file)));
+    }));
     findings.push_back(check_descriptions("models", formats::read_job));
     findings.push_back(check_reference_data());
 

@@ -10,6 +10,7 @@
 #include "integrations/cli/console.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/progress.h"
+#include "integrations/cli/time_devices.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/file_kind.h"
@@ -138,7 +139,7 @@ Result<Machine> machine_at(const Result<std::filesystem::path>& device, std::str
   if (!device) return bad_input(std::string(place) + device.error().message);
   const Result<std::string> text = formats::read_file(device.value(), formats::kMostDescriptionBytes);
   if (!text) return text.error();
-  return formats::read_machine(text.value(), device.value().string());
+  return formats::read_machine(text.value(), device.value().string(), chips_for(device.value()));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Result<formats::TimeDeviceFile> read_at(const fs::path& path) {
 }  // namespace
 
 std::vector<Description> list_time_devices(const std::vector<fs::path>& shares) {
-  return list_descriptions("devices/time", shares);
+  return list_descriptions("devices/chips", shares);
 }
 
 Result<formats::TimeDeviceFile> read_named_time_device(const std::string& name, const std::vector<fs::path>& shares) {
@@ -49,13 +49,24 @@ Result<formats::TimeDeviceFile> read_named_time_device(const std::string& name, 
   if (!owner_path) return bad_input(fmt::format("{}: {}", path.value().string(), owner_path.error().message));
   const Result<formats::TimeDeviceFile> owner = read_at(owner_path.value());
   if (!owner) return owner.error();
-  if (owner.value().device.name != file.value().constants)
+  if (owner.value().name != file.value().constants)
     return bad_input(fmt::format("{}: the name is {}, but the file is taken for {}; name it as the file",
-                                 owner_path.value().string(), formats::shown(owner.value().device.name),
+                                 owner_path.value().string(), formats::shown(owner.value().name),
                                  file.value().constants));
   if (const Status shared = formats::share_constants(file.value(), owner.value()); !shared)
     return bad_input(fmt::format("{}: {}", path.value().string(), shared.error().message));
   return file;
+}
+
+formats::ReadChip chips_for(const fs::path& device_file) {
+  return [beside = device_file.parent_path() / "chips"](const std::string& name) -> Result<Chip> {
+    std::error_code error;
+    const fs::path own = beside / (name + ".yaml");
+    const Result<formats::TimeDeviceFile> file =
+        read_named_time_device(fs::is_regular_file(own, error) ? own.string() : name, share_directories());
+    if (!file) return file.error();
+    return file.value().device;
+  };
 }
 
 }  // namespace tidemark::cli

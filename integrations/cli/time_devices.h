@@ -1,5 +1,5 @@
 #pragma once
-// Where the devices that step times are predicted on are: devices/time/ of the directories of locations.h.
+// Where the devices that step times are predicted on are: devices/chips/ of the directories of locations.h.
 
 #include <filesystem>
 #include <string>
@@ -7,6 +7,7 @@
 
 #include "core/result.h"
 #include "integrations/cli/locations.h"
+#include "integrations/formats/import_yaml.h"
 #include "integrations/formats/time_device_file.h"
 
 namespace tidemark::cli {
@@ -19,5 +20,8 @@ namespace tidemark::cli {
 /// that name, with a near miss; `file:line: what, and what would be right` where a file is wrong.
 [[nodiscard]] Result<formats::TimeDeviceFile> read_named_time_device(const std::string& name,
                                                                      const std::vector<std::filesystem::path>& shares);
+
+/// Chips of a device file: those in chips/ beside it, then shipped ones.
+[[nodiscard]] formats::ReadChip chips_for(const std::filesystem::path& device_file);
 
 }  // namespace tidemark::cli

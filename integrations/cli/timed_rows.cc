@@ -39,12 +39,12 @@ Result<TimeDevices> read_devices(std::span<const TimeRow> rows, const std::vecto
 std::string refusal_of(const TimeRow& row, const TimeDevices& devices) {
   if (!row.refused.empty()) return row.refused;
   const auto device = devices.find(row.device);
-  if (device == devices.end()) return fmt::format("no device {} in devices/time", formats::shown(row.device));
+  if (device == devices.end()) return fmt::format("no device {} in devices/chips", formats::shown(row.device));
   if (device->second.device.sheet.peak(row.run.precision) <= 0) return "the device has no rate for the precision";
   return step_time::find_software(row.software) == nullptr ? "software not known" : std::string();
 }
 
-double seconds_of(const TimeRow& row, const cost::TimedDevice& device) {
+double seconds_of(const TimeRow& row, const Chip& device) {
   return step_time::step_seconds(row.run, device, *step_time::find_software(row.software)).seconds;
 }
 
@@ -95,11 +95,11 @@ Result<TriedRates> try_rates(std::span<const TimeRow> rows, const formats::RateC
   TriedRates tried{.constants = std::vector<std::string>(rows.size()), .seconds = {}};
   for (std::size_t r = 0; r < rows.size(); ++r)
     if (refusal_of(rows[r], devices.value()).empty()) tried.constants[r] = devices.value().at(rows[r].device).constants;
-  for (const cost::FittedRates& rates : candidates.rates) {
+  for (const FittedRates& rates : candidates.rates) {
     std::vector<std::optional<double>> seconds(rows.size());
     for (std::size_t r = 0; r < rows.size(); ++r) {
       if (tried.constants[r] != candidates.constants) continue;
-      cost::TimedDevice device = devices.value().at(rows[r].device).device;
+      Chip device = devices.value().at(rows[r].device).device;
       device.rates = rates;
       seconds[r] = seconds_of(rows[r], device);
     }

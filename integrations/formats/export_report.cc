@@ -77,7 +77,7 @@ std::string difference_lines(const ExportReport& report) {
          table.text();
 }
 
-/// What to mind: of the framework's settings, and of state that the plan offloads.
+/// What to mind: of the framework's settings, of state that the plan offloads, and of a head apart.
 std::vector<std::string> remarks_of(const ExportReport& report) {
   std::vector<std::string> remarks = report.vocabulary.remarks;
   std::string ranks;
@@ -91,6 +91,12 @@ std::vector<std::string> remarks_of(const ExportReport& report) {
         fmt::format("the plan keeps optimizer state in host memory between steps, which these settings do "
                     "not say and their evaluation has on the device: {} (modelled)",
                     ranks));
+  const graph_build::ParallelSpec& parallel = report.plan.job.parallel;
+  if (report.plan.graph == nullptr && parallel.is_head_apart())
+    remarks.push_back(fmt::format(
+        "the plan has the main output head on stage {}, before the last; these settings say nothing of where "
+        "heads sit: place it so, or drop head_stage and plan again",
+        parallel.head_stage));
   return remarks;
 }
 

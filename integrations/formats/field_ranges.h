@@ -26,6 +26,10 @@ inline constexpr double kLeastBytesPerS = 1e3;                      ///< less is
 inline constexpr double kLeastFlopsPerS = 1e6;
 inline constexpr double kMostRate = 1e18;
 inline constexpr double kMostLatencyNs = 1e9;
+inline constexpr double kMostTileStart = 100'000;  ///< of an inner dimension
+inline constexpr std::int64_t kMostCores = 65'536;
+inline constexpr std::int64_t kMostTileSide = 65'536;
+inline constexpr std::size_t kMostTiles = 16;
 inline constexpr std::int32_t kMostRank = 65535;
 
 /// From `least` to `most`, or above `least` where `open`.
@@ -41,7 +45,9 @@ struct RealRange {
 [[nodiscard]] constexpr RealRange real_range_of(std::string_view name) {
   if (name.ends_with("bytes_per_s")) return {.least = kLeastBytesPerS, .most = kMostRate};
   if (name.ends_with("flops_per_s")) return {.least = kLeastFlopsPerS, .most = kMostRate};
-  if (name.ends_with("_efficiency")) return {.most = 1, .open = true};
+  if (name.ends_with("_share") && name != "popularity_share") return {.most = 1, .open = true};
+  if (name == "tile_start") return {.most = kMostTileStart};
+  if (name == "launch_s" || name == "hop_s") return {.most = 1};
   if (name.ends_with("_ns")) return {.most = kMostLatencyNs};
   // A share of the step, but the MFU of times scaled down can exceed what a device could do.
   if (name.ends_with("_percent")) return {.most = 1e6};
@@ -76,6 +82,7 @@ struct WholeRange {
   if (name.ends_with("_ns")) return {.most = kMostStepNs};
   if (name == "rank") return {.most = kMostRank};
   if (name == "softmax_statistics_width") return {.least = 1, .most = 64};
+  if (name == "cores") return {.least = 1, .most = kMostCores};
   if (name == "devices_per_node") return {.least = 1, .most = kMostRank};
   return kAny;
 }

@@ -52,6 +52,19 @@ class FieldWriter {
     for (const graph_build::LayerKind kind : layers) json_.value(kLayerWords[static_cast<std::size_t>(kind)]);
     json_.close_list();
   }
+  /// Lists of [rows, columns, rate].
+  void tiles(std::string_view name, const std::vector<MatmulTile>& tiles) {
+    json_.key(name);
+    json_.open_list();
+    for (const MatmulTile& tile : tiles) {
+      json_.open_list();
+      json_.value(tile.rows);
+      json_.value(tile.columns);
+      json_.value(tile.relative_rate);
+      json_.close_list();
+    }
+    json_.close_list();
+  }
   /// slots[rank][chunk] as lists of [kind, number].
   void slots(std::string_view name, const std::vector<std::vector<std::vector<graph_build::Slot>>>& slots) {
     json_.key(name);
@@ -121,6 +134,18 @@ class FieldReader {
     layers.resize(list.size());
     for (std::size_t i = 0; i < layers.size(); ++i)
       layers[i] = static_cast<graph_build::LayerKind>(list.item(i).word(kLayerWords));
+  }
+  void tiles(std::string_view name, std::vector<MatmulTile>& tiles) {
+    const JsonNode list = node_.at(name);
+    if (list.size() < 1 || list.size() > kMostTiles)
+      list.wrong(fmt::format("has {} tiles; a device has 1 to {}", list.size(), kMostTiles));
+    tiles.resize(list.size());
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      const JsonNode tile = list.item(i);
+      tiles[i] = {.rows = tile.item(0).integer(1, kMostTileSide),
+                  .columns = tile.item(1).integer(1, kMostTileSide),
+                  .relative_rate = tile.item(2).number({.most = 1, .open = true})};
+    }
   }
   void slots(std::string_view name, std::vector<std::vector<std::vector<graph_build::Slot>>>& slots) {
     const JsonNode ranks = node_.at(name);

@@ -248,6 +248,9 @@ graph_build::SlotChoice read_placement(YamlDocument& document, YamlMap fields, g
       }
     }
   }
+  fields.integer("head_stage", parallel.head_stage, Need::optional);
+  if (fields.has("head_stage") && parallel.head_stage < 0)
+    fields.wrong("head_stage", fmt::format("head_stage is {}; stages are numbered from 0", parallel.head_stage));
   if (fields.has("mtp_slot")) fields.integer("mtp_slot", choice.mtp_slot.emplace(), Need::optional);
   fields.accept("mtp_slot");
   fields.finish();
@@ -354,14 +357,6 @@ void read_time(YamlMap& fields, std::string_view key, double& out, Need need) {
   if (fields.has(key) && out > kMostLatencyNs) fields.wrong(key, fmt::format("{} is above 1s; write like 10us", key));
 }
 
-void read_share(YamlMap& fields, std::string_view key, double& out) {
-  out = 1;
-  fields.real(key, out, Need::required);
-  if (fields.has(key) && !(out > 0 && out <= 1)) {
-    fields.wrong(key, fmt::format("{} is {}; it is a share of the peak, above 0 and at most 1", key, out));
-  }
-}
-
 void read_memory(YamlMap fields, Machine& machine) {
   read_size(fields, "visible", machine.visible_bytes, kMiB, Need::required);
   read_size(fields, "context", machine.context_bytes, 0, Need::required);
@@ -379,15 +374,19 @@ void read_memory(YamlMap fields, Machine& machine) {
   fields.finish();
 }
 
+void read_chip_of(YamlMap& fields, const ReadChip& read_chip, Machine& machine) {
+  std::string name;
+  fields.text("chip", name, Need::required);
+  if (name.empty()) return;
+  Result<Chip> chip = read_chip(name);
+  if (chip)
+    machine.chip = std::move(chip).value();
+  else
+    fields.wrong("chip", "chip: " + chip.error().message);
+}
+
 void read_compute(YamlMap fields, Machine& machine) {
   std::int64_t width = 1;
-  read_rate(fields, "peak_flops", machine.peak_flops_per_s, kLeastFlopsPerS, "313TFLOPS", parse_flops_per_s);
-  read_share(fields, "matmul_efficiency", machine.matmul_efficiency);
-  read_share(fields, "grouped_matmul_efficiency", machine.grouped_matmul_efficiency);
-  read_share(fields, "attention_efficiency", machine.attention_efficiency);
-  read_rate(fields, "memory_bandwidth", machine.memory_bytes_per_s, kLeastBytesPerS, "1600GB/s", parse_bytes_per_s);
-  read_share(fields, "vector_efficiency", machine.vector_efficiency);
-  read_time(fields, "launch", machine.launch_ns, Need::required);
   read_time(fields, "copy_launch", machine.copy_launch_ns, Need::required);
   fields.integer("softmax_statistics_width", width, Need::optional);
   if (width < 1 || width > 64) {
@@ -409,19 +408,10 @@ void read_link(YamlMap& links, std::string_view key, Link& link) {
 void read_links(YamlMap fields, Machine& machine) {
   read_link(fields, "d2h", machine.d2h);
   read_link(fields, "h2d", machine.h2d);
-  read_link(fields, "intra_node", machine.intra_node);
-  read_link(fields, "inter_node", machine.inter_node);
   fields.finish();
 }
 
 void read_host(YamlMap fields, Machine& machine) {
-  std::int64_t devices = 1;
-  fields.integer("devices_per_node", devices, Need::required);
-  if (devices < 1 || devices > 1024) {
-    fields.wrong("devices_per_node", fmt::format("devices_per_node is {}; it must be 1 to 1024", devices));
-  } else {
-    machine.devices_per_node = static_cast<int>(devices);
-  }
   read_size(fields, "pinned_per_device", machine.host_bytes_per_device, 0, Need::required);
   read_size(fields, "pinned_per_node", machine.host_bytes_per_node, 0, Need::required);
   if (fields.has("pinned_per_node") && machine.host_bytes_per_node < machine.host_bytes_per_device) {
@@ -453,13 +443,14 @@ Result<graph_build::JobSpec> read_job(std::string_view yaml_text, std::string_vi
   return job;
 }
 
-Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_name) {
+Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_name, const ReadChip& read_chip) {
   YamlDocument document(file_name);
   const Result<std::shared_ptr<const YamlNode>> root = document.parse(yaml_text);
   if (!root) return root.error();
   YamlMap fields(document, *root.value(), "", 1);
   Machine machine;
   fields.text("name", machine.name, Need::required);
+  read_chip_of(fields, read_chip, machine);
   if (auto memory = fields.section("memory", Need::required)) read_memory(*memory, machine);
   if (auto compute = fields.section("compute", Need::required)) read_compute(*compute, machine);
   if (auto links = fields.section("links", Need::required)) read_links(*links, machine);

@@ -37,6 +37,7 @@ std::string layout_text(const plan::PlanRequest& request) {
   if (p.expert > 1) text += fmt::format(" EP{}", p.expert);
   text += fmt::format(" DP{}", p.data);
   if (p.overlap_forward_backward) text += ", forward/backward overlap";
+  if (p.is_head_apart()) text += fmt::format(", main head on stage {}", p.head_stage);
   if (p.expert_exchange_parts > 1) text += fmt::format(", expert exchange in {} parts", p.expert_exchange_parts);
   return text +
          fmt::format(", {} micro-batches of {} x {} tokens", p.micro_batches(), p.micro_batch, job.model.sequence);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "integrations/formats/balance_text.h"
 #include "integrations/formats/captured_report.h"
 #include "integrations/formats/estimate_table.h"
 #include "integrations/formats/job_text.h"
@@ -71,6 +72,7 @@ Json outcome_json(const plan::PlanRequest& request, const plan::PlanOutcome& out
                {"exposed_communication_percent", step.exposed_communication_percent},
                {"exposed_copy_percent", step.exposed_copy_percent},
                {"recompute_percent", step.recompute_percent},
+               {"balance", balance_json(request, outcome)},
                {"policy", request.policy == nullptr ? "" : std::string(request.policy->name)},
                {"model", step_name_of(request)},
                {"device", request.machine.name},

@@ -37,8 +37,8 @@ class RangeVisitor {
     walk(inner, value);
   }
   template <class T>
-  void unless_default(std::string_view name, const T& value, const T& /*standard*/) {
-    (*this)(name, value);
+  void unless_default(std::string_view name, const T& value, const T& standard) {
+    if (value != standard) (*this)(name, value);  // it is not written
   }
   template <class T>
   void later(std::string_view name, const T& value) {
@@ -46,6 +46,8 @@ class RangeVisitor {
   }
   template <class T>
   void layers(std::string_view /*name*/, const T& /*value*/) {}
+  template <class T>
+  void tiles(std::string_view /*name*/, const T& /*value*/) {}
   template <class T>
   void slots(std::string_view /*name*/, const T& /*value*/) {}
 

@@ -12,8 +12,8 @@
 namespace tidemark::formats {
 namespace {
 
-cost::FittedRates read_candidate(YamlDocument& document, const YamlNode& node) {
-  cost::FittedRates rates;
+FittedRates read_candidate(YamlDocument& document, const YamlNode& node) {
+  FittedRates rates;
   YamlMap fields(document, node, "candidates", node.line);
   for (const TimeConstant& constant : kTimeConstants) read_time_constant(fields, constant, rates, Need::required);
   fields.finish();

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/chip.h"
 #include "core/result.h"
-#include "planner/cost/timed_device.h"
 #include "planner/step_time/time_row.h"
 
 namespace tidemark::formats {
@@ -20,11 +20,11 @@ namespace tidemark::formats {
 inline constexpr std::size_t kMostCandidates = 256;
 
 struct RateCandidates {
-  std::string constants;                 ///< name of the device whose constants they stand in place of
-  std::vector<cost::FittedRates> rates;  ///< at least one
+  std::string constants;           ///< name of the device whose constants they stand in place of
+  std::vector<FittedRates> rates;  ///< at least one
 };
 
-/// YAML, or JSON as above; a candidate has every constant, in the units of devices/time/*.yaml. Errors (bad_input):
+/// YAML, or JSON as above; a candidate has every constant, in the units of devices/chips/*.yaml. Errors (bad_input):
 /// `file_name:line: what, and what would be right`.
 [[nodiscard]] Result<RateCandidates> read_rate_candidates(std::string_view text, std::string_view file_name);
 

@@ -149,6 +149,7 @@ Json layout_json(const SearchReport& report, const search::RankedLayout& ranked)
                {"data", p.data},
                {"micro_batch", p.micro_batch},
                {"placement", search::name_of(ranked.layout.spread)},
+               {"head_stage", p.main_head_stage()},
                {"fits", f.fits},
                {"reason", f.reason},
                {"peak_bytes", f.peak_bytes},

@@ -17,6 +17,10 @@ namespace tidemark::formats {
 template <class T, class Value>
 concept Maybe = std::same_as<std::remove_const_t<T>, Value>;  ///< Value, or const Value
 
+/// By Precision.
+inline constexpr std::array<std::string_view, kPrecisionCount> kPeakWords = {"bf16_flops_per_s",  "fp16_flops_per_s",
+                                                                             "tf32_flops_per_s",  "fp8_flops_per_s",
+                                                                             "mxfp8_flops_per_s", "nvfp4_flops_per_s"};
 inline constexpr std::array<std::string_view, 2> kAttentionWords = {"gqa", "mla"};
 inline constexpr std::array<std::string_view, 2> kActivationWords = {"swiglu", "gelu"};
 inline constexpr std::array<std::string_view, 2> kNormWords = {"pre", "sandwich"};
@@ -91,6 +95,7 @@ void walk(V& v, Maybe<graph_build::ParallelSpec> auto& p) {
   v("hierarchical_expert_communication", p.hierarchical_expert_communication);
   v.unless_default("expert_exchange_parts", p.expert_exchange_parts, 1);
   v.slots("slots", p.slots);
+  v.unless_default("head_stage", p.head_stage, -1);
   v("parameter_bytes", p.parameter_bytes);
   v("gradient_bytes", p.gradient_bytes);
   v("optimizer_bytes", p.optimizer_bytes);
@@ -126,6 +131,33 @@ void walk(V& v, Maybe<Link> auto& l) {
 }
 
 template <class V>
+void walk(V& v, Maybe<DeviceSheet> auto& s) {
+  v(kPeakWords.front(), s.flops_per_s[0]);  // what has no peak for bf16 is no device
+  for (std::size_t i = 1; i < kPrecisionCount; ++i) v.unless_default(kPeakWords[i], s.flops_per_s[i], 0.0);
+  v("memory_bytes_per_s", s.memory_bytes_per_s);
+  v("cores", s.cores);
+  v.tiles("tiles", s.tiles);
+  v("intra_bytes_per_s", s.intra_bytes_per_s);
+  v("inter_bytes_per_s", s.inter_bytes_per_s);
+  v("devices_per_node", s.devices_per_node);
+  v("is_hopper_or_later", s.is_hopper_or_later);
+}
+
+template <class V>
+void walk(V& v, Maybe<FittedRates> auto& r) {
+  v("matmul_share", r.matmul);
+  v("tile_start", r.tile_start);
+  v("memory_share", r.memory);
+  v("launch_s", r.launch_s);
+  v("intra_link_share", r.intra_link);
+  v("inter_link_share", r.inter_link);
+  v("hop_s", r.hop_s);
+  v("attention_share", r.attention);
+  v("grouped_matmul_share", r.grouped_matmul);
+  v("fp8_share", r.fp8);
+}
+
+template <class V>
 void walk(V& v, Maybe<Machine> auto& m) {
   v("name", m.name);
   v("visible_bytes", m.visible_bytes);
@@ -133,20 +165,12 @@ void walk(V& v, Maybe<Machine> auto& m) {
   v("workspace_bytes", m.workspace_bytes);
   v("collective_buffer_bytes", m.collective_buffer_bytes);
   v("alignment_bytes", m.alignment_bytes);
-  v("peak_flops_per_s", m.peak_flops_per_s);
-  v("matmul_efficiency", m.matmul_efficiency);
-  v("grouped_matmul_efficiency", m.grouped_matmul_efficiency);
-  v("attention_efficiency", m.attention_efficiency);
-  v("memory_bytes_per_s", m.memory_bytes_per_s);
-  v("vector_efficiency", m.vector_efficiency);
-  v("launch_ns", m.launch_ns);
+  v.object("sheet", m.chip.sheet);
+  v.object("rates", m.chip.rates);
   v("copy_launch_ns", m.copy_launch_ns);
   v("softmax_statistics_width", m.softmax_statistics_width);
   v.object("d2h", m.d2h);
   v.object("h2d", m.h2d);
-  v.object("intra_node", m.intra_node);
-  v.object("inter_node", m.inter_node);
-  v("devices_per_node", m.devices_per_node);
   v("host_bytes_per_device", m.host_bytes_per_device);
   v("host_bytes_per_node", m.host_bytes_per_node);
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "integrations/formats/balance_text.h"
 #include "integrations/formats/captured_report.h"
 #include "integrations/formats/decision_table.h"
 #include "integrations/formats/estimate_table.h"
@@ -68,7 +69,8 @@ std::string offload_table(const plan::PlanOutcome& outcome) {
          table.text();
 }
 
-std::string step_lines(const plan::StepFigures& step) {
+std::string step_lines(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
+  const plan::StepFigures& step = outcome.step;
   const std::int64_t added = step.step_ns - step.keep_all_step_ns;
   const double percent =
       step.keep_all_step_ns > 0 ? 100.0 * static_cast<double>(added) / static_cast<double>(step.keep_all_step_ns) : 0;
@@ -77,13 +79,14 @@ std::string step_lines(const plan::StepFigures& step) {
           ? ""
           : fmt::format("  layers with experts take the time of f {:.2f}, their group's fullest device\n",
                         step.fullest_load);
+  const std::string balance = balance_text(request, outcome);
   return fmt::format(
       "\nStep (modelled)  {}, {} with everything kept and memory ignored ({:+.2f} %)\n"
       "  bubble {:.2f} %, exposed communication {:.2f} %, exposed copies {:.2f} %, recompute {:.2f} %\n"
-      "  MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n{}",
+      "  MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n{}{}",
       duration_text(step.step_ns), duration_text(step.keep_all_step_ns), percent, step.bubble_percent,
       step.exposed_communication_percent, step.exposed_copy_percent, step.recompute_percent, step.mfu_percent,
-      step.mfu_causal_percent, count_text(step.tokens_per_s), timed);
+      step.mfu_causal_percent, count_text(step.tokens_per_s), balance.empty() ? "" : "  " + balance + "\n", timed);
 }
 
 /// What it costs to plan for more load than the mean. Nothing: every rank was given its load.
@@ -256,14 +259,14 @@ std::string plan_summary(const plan::PlanRequest& request, const plan::PlanOutco
     return verdict + problem_lines(outcome) + rank_table(outcome) + captured_text(request, outcome) +
            decision_lines(request, outcome) + attempt_lines(outcome);
   return verdict + parameters_line(outcome) + problem_lines(outcome) + load_lines(outcome) + rank_table(outcome) +
-         offload_table(outcome) + step_lines(outcome.step) + planned_load_lines(outcome) +
+         offload_table(outcome) + step_lines(request, outcome) + planned_load_lines(outcome) +
          decision_lines(request, outcome) + attempt_lines(outcome);
 }
 
 std::string estimate_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, std::size_t most) {
   const std::vector<RankEstimate> estimates = estimate_ranks(request, outcome);
   return head(request, outcome, outcome.fits() ? "FITS" : "OVER BUDGET") + parameters_line(outcome) +
-         estimate_table(estimates) + step_lines(outcome.step) + contributor_lines(estimates, most);
+         estimate_table(estimates) + step_lines(request, outcome) + contributor_lines(estimates, most);
 }
 
 }  // namespace tidemark::formats

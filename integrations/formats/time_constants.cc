@@ -16,7 +16,7 @@ std::string written(double value, TimeConstant::Unit unit) {
 
 }  // namespace
 
-void read_time_constant(YamlMap& fields, const TimeConstant& constant, cost::FittedRates& rates, Need need) {
+void read_time_constant(YamlMap& fields, const TimeConstant& constant, FittedRates& rates, Need need) {
   double value = rates.*constant.value;
   if (constant.unit == TimeConstant::Unit::time) {
     double ns = value * kNsPerS;

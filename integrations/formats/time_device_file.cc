@@ -18,9 +18,7 @@
 namespace tidemark::formats {
 namespace {
 
-using cost::Precision;
-
-constexpr std::array<std::pair<std::string_view, Precision>, cost::kPrecisionCount> kPrecisions = {{
+constexpr std::array<std::pair<std::string_view, Precision>, kPrecisionCount> kPrecisions = {{
     {"bf16", Precision::bf16},
     {"fp16", Precision::fp16},
     {"tf32", Precision::tf32},
@@ -29,8 +27,8 @@ constexpr std::array<std::pair<std::string_view, Precision>, cost::kPrecisionCou
     {"nvfp4", Precision::nvfp4},
 }};
 constexpr std::string_view kTilesExample = "[[256, 128, 1.0], [128, 128, 0.93]]";
-constexpr std::size_t kMostTiles = 16;
-constexpr std::int64_t kMostTileSide = 65536, kMostCores = 65536, kMostNodeDevices = 1024;
+
+constexpr std::int64_t kMostNodeDevices = 1024;
 constexpr double kLeastFactor = 0.1, kMostFactor = 10;
 
 // ---- sheet --------------------------------------------------------------------------------------------------------
@@ -52,7 +50,7 @@ void read_count(YamlMap& fields, std::string_view key, std::int64_t& out, std::i
   if (out < 1 || out > most) fields.wrong(key, fmt::format("{} is {}; it must be 1 to {}", key, out, most));
 }
 
-void read_peaks(YamlMap fields, cost::DeviceSheet& sheet) {
+void read_peaks(YamlMap fields, DeviceSheet& sheet) {
   for (const auto& [name, precision] : kPrecisions)
     read_rate(fields, name, sheet.flops_per_s[static_cast<std::size_t>(precision)], kLeastFlopsPerS, "312TFLOPS",
               parse_flops_per_s, precision == Precision::bf16 ? Need::required : Need::optional);
@@ -67,7 +65,7 @@ std::optional<double> real_in(std::string_view text) {
 }
 
 /// `[rows, columns, relative rate]`.
-std::optional<cost::MatmulTile> tile_in(const YamlNode& node) {
+std::optional<MatmulTile> tile_in(const YamlNode& node) {
   if (!node.is_list() || node.items.size() != 3) return std::nullopt;
   if (!std::ranges::all_of(node.items, [](const YamlNode::Item& item) { return item.value->is_scalar(); }))
     return std::nullopt;
@@ -78,17 +76,17 @@ std::optional<cost::MatmulTile> tile_in(const YamlNode& node) {
     return side && *side >= 1 && *side <= kMostTileSide;
   };
   if (!is_side(rows) || !is_side(columns) || !rate || !(*rate > 0 && *rate <= 1)) return std::nullopt;
-  return cost::MatmulTile{.rows = *rows, .columns = *columns, .relative_rate = *rate};
+  return MatmulTile{.rows = *rows, .columns = *columns, .relative_rate = *rate};
 }
 
-void read_tiles(YamlDocument& document, YamlMap& fields, std::vector<cost::MatmulTile>& tiles) {
+void read_tiles(YamlDocument& document, YamlMap& fields, std::vector<MatmulTile>& tiles) {
   const YamlNode* list = fields.list("tiles", kTilesExample, Need::required);
   if (list == nullptr) return;
   if (list->items.empty() || list->items.size() > kMostTiles)
     return fields.wrong("tiles", fmt::format("tiles has {} tiles; write 1 to {}, like {}", list->items.size(),
                                              kMostTiles, kTilesExample));
   for (const YamlNode::Item& item : list->items) {
-    const std::optional<cost::MatmulTile> tile = tile_in(*item.value);
+    const std::optional<MatmulTile> tile = tile_in(*item.value);
     if (tile)
       tiles.push_back(*tile);
     else
@@ -99,7 +97,7 @@ void read_tiles(YamlDocument& document, YamlMap& fields, std::vector<cost::Matmu
   }
 }
 
-void read_sheet(YamlDocument& document, YamlMap fields, cost::DeviceSheet& sheet) {
+void read_sheet(YamlDocument& document, YamlMap fields, DeviceSheet& sheet) {
   if (auto peaks = fields.section("peak_flops", Need::required)) read_peaks(*peaks, sheet);
   read_rate(fields, "memory_bandwidth", sheet.memory_bytes_per_s, kLeastBytesPerS, "2039GB/s", parse_bytes_per_s);
   read_count(fields, "cores", sheet.cores, kMostCores);
@@ -189,14 +187,14 @@ Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view 
   if (!tree) return tree.error();
   YamlMap root(document, *tree.value(), "", 1);
   TimeDeviceFile file;
-  root.text("name", file.device.name, Need::required);
+  root.text("name", file.name, Need::required);
   if (auto sheet = root.section("sheet", Need::required)) read_sheet(document, *sheet, file.device.sheet);
-  file.constants = file.device.name;
+  file.constants = file.name;
   root.text("constants", file.constants, Need::optional);
   if (root.has("constants") && !is_plain_name(file.constants))
-    root.wrong("constants", fmt::format("constants is {}; write the name of a file in devices/time/, without .yaml",
+    root.wrong("constants", fmt::format("constants is {}; write the name of a file in devices/chips/, without .yaml",
                                         shown(file.constants)));
-  else if (root.has("constants") && file.constants == file.device.name)
+  else if (root.has("constants") && file.constants == file.name)
     root.wrong("constants", "constants names this file; drop the line, or name the device whose constants these are");
   else if (root.has("constants"))
     forbid_own_constants(root, file.constants);
@@ -210,10 +208,10 @@ Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view 
 }
 
 Status share_constants(TimeDeviceFile& file, const TimeDeviceFile& owner) {
-  assert(owner.device.name == file.constants);
+  assert(owner.name == file.constants);
   if (shares_constants(owner))
     return bad_input(fmt::format("{} takes its constants from {}, which takes them from {}; name the last of them",
-                                 file.device.name, owner.device.name, owner.constants));
+                                 file.name, owner.name, owner.constants));
   file.device.rates = owner.device.rates;
   file.fitted = owner.fitted;
   file.base_source = owner.base_source;

@@ -1,5 +1,5 @@
 #pragma once
-// Devices that step times are predicted on (devices/time/*.yaml): data sheets, the constants fitted to measured step
+// Devices that step times are predicted on (devices/chips/*.yaml): data sheets, the constants fitted to measured step
 // times, and one factor for each software that was timed. Text in, value out; docs/formats.md has the schema.
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/chip.h"
 #include "core/result.h"
-#include "planner/cost/timed_device.h"
 
 namespace tidemark::formats {
 
@@ -17,7 +17,8 @@ namespace tidemark::formats {
 inline constexpr std::size_t kMostFittedConstants = 8;
 
 struct TimeDeviceFile {
-  cost::TimedDevice device;
+  std::string name;
+  Chip device;
   std::string constants;            ///< name of the device whose constants and factors it has: its own, or another's
   std::vector<std::string> fitted;  ///< constants that were fitted, in the order of kTimeConstants; the rest are priors
   std::string base_source;          ///< software whose factor is 1; empty: none was timed
@@ -30,7 +31,7 @@ struct TimeDeviceFile {
 [[nodiscard]] Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view file_name);
 
 [[nodiscard]] inline bool shares_constants(const TimeDeviceFile& file) {
-  return file.constants != file.device.name;
+  return file.constants != file.name;
 }
 
 /// Gives a device the constants and factors of the one that it names. Errors (bad_input, without a place): `owner`

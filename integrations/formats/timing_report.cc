@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "integrations/formats/balance_text.h"
 #include "integrations/formats/job_text.h"
 #include "integrations/formats/outcome_json.h"
 #include "integrations/formats/text_table.h"
@@ -30,12 +31,15 @@ std::string step_text(const plan::PlanRequest& request, const plan::PlanOutcome&
         "step {}, {} with everything kept and memory ignored (modelled)\n"
         "exposed copies {:.2f} %, recompute {:.2f} %\n",
         duration_text(s.step_ns), duration_text(s.keep_all_step_ns), s.exposed_copy_percent, s.recompute_percent);
+  const auto line_of = [](const std::string& text) { return text.empty() ? "" : text + "\n"; };
   return fmt::format(
-      "step {}, {} with everything kept and memory ignored (modelled)\n"
-      "bubble {:.2f} %, exposed communication {:.2f} %, exposed copies {:.2f} %, recompute {:.2f} %\n"
-      "MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n",
-      duration_text(s.step_ns), duration_text(s.keep_all_step_ns), s.bubble_percent, s.exposed_communication_percent,
-      s.exposed_copy_percent, s.recompute_percent, s.mfu_percent, s.mfu_causal_percent, count_text(s.tokens_per_s));
+             "step {}, {} with everything kept and memory ignored (modelled)\n"
+             "bubble {:.2f} %, exposed communication {:.2f} %, exposed copies {:.2f} %, recompute {:.2f} %\n"
+             "MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n",
+             duration_text(s.step_ns), duration_text(s.keep_all_step_ns), s.bubble_percent,
+             s.exposed_communication_percent, s.exposed_copy_percent, s.recompute_percent, s.mfu_percent,
+             s.mfu_causal_percent, count_text(s.tokens_per_s)) +
+         line_of(balance_text(request, outcome));
 }
 
 std::string rank_text(const plan::PlanOutcome& outcome) {

@@ -26,7 +26,7 @@ double flops(const Attention& a) {
 
 }  // namespace
 
-AttentionPasses attention_passes(const Attention& attention, const TimedDevice& device) {
+AttentionPasses attention_passes(const Attention& attention, const Chip& device) {
   double rate = device.sheet.peak(Precision::bf16) * device.rates.attention;
   rate *= width_rate(attention.qk_dim, attention.v_dim);
   if (attention.is_flash_2 && device.sheet.is_hopper_or_later) rate *= kFlash2OnHopper;

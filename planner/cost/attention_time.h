@@ -1,7 +1,7 @@
 #pragma once
 // Seconds of fused attention kernels, which never write their scores. Modelled; the share of the peak is fitted.
 
-#include "planner/cost/timed_device.h"
+#include "core/chip.h"
 
 namespace tidemark::cost {
 
@@ -20,6 +20,6 @@ struct AttentionPasses {
 };
 
 /// Always at the bf16 peak: recipes in fp8 keep attention in bf16.
-[[nodiscard]] AttentionPasses attention_passes(const Attention& attention, const TimedDevice& device);
+[[nodiscard]] AttentionPasses attention_passes(const Attention& attention, const Chip& device);
 
 }  // namespace tidemark::cost

@@ -2,7 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+
+#include "planner/cost/attention_time.h"
+#include "planner/cost/collective_time.h"
+#include "planner/cost/matmul_time.h"
+#include "planner/cost/memory_time.h"
+#include "planner/cost/rounded_max.h"
 
 namespace tidemark::cost {
 namespace {
@@ -14,49 +19,61 @@ double time_ns(double work, double per_second) {
   return work <= 0 ? 0 : work / per_second * kNsPerSecond;
 }
 
-double flops_per_s(WorkKind kind, const Machine& machine) {
-  switch (kind) {
+/// Corner of the maximum of device and host: they meet at every wait. A default of the model, not fitted.
+constexpr double kHostSharpness = 3;
+
+double product_s(const OpCost& cost, const Chip& chip, double scale) {
+  const ProductShape& shape = cost.product;
+  const bool is_supported = chip.sheet.peak(shape.precision) > 0;
+  return matmul_s({.rows = shape.has_inner_tokens ? shape.rows : shape.rows * scale,
+                   .columns = shape.columns,
+                   .inner = shape.has_inner_tokens ? shape.inner * scale : shape.inner,
+                   .count = shape.count,
+                   .precision = is_supported ? shape.precision : Precision::bf16,
+                   .is_grouped = cost.kind == WorkKind::grouped_matmul},
+                  chip);
+}
+
+double attention_s(const AttentionShape& shape, const Chip& chip, double scale) {
+  const AttentionPasses passes = attention_passes({.tokens = shape.tokens * scale,
+                                                   .length = shape.length,
+                                                   .heads = shape.heads,
+                                                   .qk_dim = shape.qk_dim,
+                                                   .v_dim = shape.v_dim},
+                                                  chip);
+  return shape.is_backward ? passes.backward_s : passes.forward_s;
+}
+
+/// What the kernels take. Element-wise work is bound by memory: its few FLOPs run beside it.
+double device_s(const OpCost& cost, const Chip& chip, double scale) {
+  switch (cost.kind) {
     case WorkKind::matmul:
-      return machine.peak_flops_per_s * machine.matmul_efficiency;
-    case WorkKind::grouped_matmul:
-      return machine.peak_flops_per_s * machine.grouped_matmul_efficiency;
+    case WorkKind::grouped_matmul: {
+      // What is added to stays as large however many rows there are.
+      const double kept = cost.product.has_inner_tokens ? 1 : scale;
+      return product_s(cost, chip, scale) + memory_s(cost.memory_bytes * kept, chip);
+    }
     case WorkKind::attention:
-      return machine.peak_flops_per_s * machine.attention_efficiency;
+      return attention_s(cost.attention, chip, scale) + memory_s(cost.memory_bytes * scale, chip);
+    case WorkKind::vector:
+      return memory_s(cost.memory_bytes * scale, chip);
     case WorkKind::none:
-    case WorkKind::vector:  // element-wise work is bound by memory; its few FLOPs run beside it
     case WorkKind::transfer:
     case WorkKind::given:
       break;
   }
-  return std::numeric_limits<double>::infinity();
+  return 0;
 }
 
-double compute_ns(const OpCost& cost, const Machine& machine, double scale) {
+double compute_ns(const OpCost& cost, const Chip& chip, double scale) {
   if (cost.kind == WorkKind::none) return 0;
-  const double flop_ns = time_ns(cost.flops * scale, flops_per_s(cost.kind, machine));
-  const double memory_ns = time_ns(cost.memory_bytes * scale, machine.memory_bytes_per_s * machine.vector_efficiency);
-  return machine.launch_ns + std::max(flop_ns, memory_ns);
+  return kNsPerSecond * rounded_max(device_s(cost, chip, scale), chip.rates.launch_s, kHostSharpness);
 }
 
-double transfer_ns(double bytes, const Link& link) {
-  return link.latency_ns + time_ns(bytes, link.bytes_per_s);
-}
-
-const Link& link_of(Lane lane, const Machine& machine) {
-  switch (lane) {
-    case Lane::d2h:
-      return machine.d2h;
-    case Lane::h2d:
-      return machine.h2d;
-    case Lane::intra_comm:
-      return machine.intra_node;
-    case Lane::compute:
-    case Lane::inter_comm:
-    case Lane::send:
-    case Lane::receive:
-      break;
-  }
-  return machine.inter_node;
+/// Over links between devices.
+double transfer_ns(const OpCost& cost, const Chip& chip, double scale) {
+  const GroupSpan span{.ranks = cost.group.ranks, .per_node = cost.group.per_node};
+  return kNsPerSecond * sent_s(cost.link_bytes * scale, cost.group.pattern, span, {}, chip);
 }
 
 /// Unrounded time of an op, so that a scale is applied before rounding.
@@ -64,14 +81,14 @@ double unrounded_ns(const OpTemplate& op, const Machine& machine, double load, d
   if (op.phase == OpPhase::receive) return 0;
   if (op.cost.kind == WorkKind::given) return op.cost.given * share;
   const double scale = (op.routed ? load : 1.0) * share;
-  if (op.lane == Lane::compute) return compute_ns(op.cost, machine, scale);
-  return transfer_ns(op.cost.link_bytes * scale, link_of(op.lane, machine));
+  if (op.lane == Lane::compute) return compute_ns(op.cost, machine.chip, scale);
+  return transfer_ns(op.cost, machine.chip, scale);
 }
 
 CopyCost copy_cost(Bytes bytes, const Link& link, const Machine& machine) {
   const auto size = static_cast<double>(bytes);
-  return {.link_ns = std::llround(transfer_ns(size, link)),
-          .compute_ns = std::llround(machine.copy_launch_ns + time_ns(size, machine.memory_bytes_per_s))};
+  return {.link_ns = std::llround(link.latency_ns + time_ns(size, link.bytes_per_s)),
+          .compute_ns = std::llround(machine.copy_launch_ns + time_ns(size, machine.chip.sheet.memory_bytes_per_s))};
 }
 
 }  // namespace

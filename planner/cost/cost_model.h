@@ -9,8 +9,9 @@
 
 namespace tidemark::cost {
 
-/// Time of one op on its lane at expert load `load`: launch + max(FLOP time, memory time), or link latency + transfer.
-/// `given` costs are taken as they are, a quantum for a nanosecond. Receives take no lane time.
+/// Time of one op on its lane at expert load `load`: what its kernels take, or the host's launch where that is longer;
+/// of collectives their hops and the transfer. `given` costs are taken as they are, a quantum for a nanosecond.
+/// Receives take no lane time.
 [[nodiscard]] std::int64_t op_ns(const OpTemplate& op, const Machine& machine, double load);
 /// Of one of so many chunks of its rows, unrounded: what is launched, or has latency, takes that in each.
 [[nodiscard]] double chunk_ns(const OpTemplate& op, const Machine& machine, double load, std::int32_t chunks);

@@ -9,14 +9,14 @@
 namespace tidemark::cost {
 namespace {
 
-double reached_flops_per_s(const Matmul& matmul, const TimedDevice& device) {
+double reached_flops_per_s(const Matmul& matmul, const Chip& device) {
   double rate = device.sheet.peak(matmul.precision) * device.rates.matmul;
   if (is_narrow(matmul.precision, device)) rate *= device.rates.fp8;
   return matmul.is_grouped ? rate * device.rates.grouped_matmul : rate;
 }
 
 /// A tile's start and end take time, not length: at a higher peak they are worth more steps.
-double start_steps(const Matmul& matmul, const TimedDevice& device) {
+double start_steps(const Matmul& matmul, const Chip& device) {
   const double beside_bf16 = device.sheet.peak(matmul.precision) / device.sheet.peak(Precision::bf16);
   return device.rates.tile_start * std::max(1.0, beside_bf16);
 }
@@ -35,11 +35,11 @@ double bytes(const Matmul& matmul) {
 
 }  // namespace
 
-bool is_narrow(Precision precision, const TimedDevice& device) {
+bool is_narrow(Precision precision, const Chip& device) {
   return device.sheet.peak(precision) > 1.5 * device.sheet.peak(Precision::bf16);
 }
 
-double matmul_s(const Matmul& matmul, const TimedDevice& device) {
+double matmul_s(const Matmul& matmul, const Chip& device) {
   if (std::min({matmul.rows, matmul.columns, matmul.inner, matmul.count}) <= 0) return 0;
   const double rate = reached_flops_per_s(matmul, device);
   const double steps = matmul.inner + start_steps(matmul, device);
@@ -54,7 +54,7 @@ double matmul_s(const Matmul& matmul, const TimedDevice& device) {
   return std::max(fastest_s, memory_s(bytes(matmul), device));
 }
 
-MatmulPasses matmul_passes(const Matmul& matmul, const TimedDevice& device) {
+MatmulPasses matmul_passes(const Matmul& matmul, const Chip& device) {
   Matmul rows_gradient = matmul, weight_gradient = matmul;
   rows_gradient.columns = matmul.inner;
   rows_gradient.inner = matmul.columns;

@@ -11,7 +11,7 @@
 //
 // Modelled; the rates are the device's fitted ones.
 
-#include "planner/cost/timed_device.h"
+#include "core/chip.h"
 
 namespace tidemark::cost {
 
@@ -24,16 +24,16 @@ struct Matmul {
 };
 
 /// 0 where a size or the count is. REQUIRES: the device has tiles and a peak for the precision.
-[[nodiscard]] double matmul_s(const Matmul& matmul, const TimedDevice& device);
+[[nodiscard]] double matmul_s(const Matmul& matmul, const Chip& device);
 
 struct MatmulPasses {
   double forward_s = 0;
   double backward_s = 0;  ///< of both gradients: of the rows [rows, columns] x [columns, inner], of the weight
                           ///< [inner, rows] x [rows, columns]
 };
-[[nodiscard]] MatmulPasses matmul_passes(const Matmul& matmul, const TimedDevice& device);
+[[nodiscard]] MatmulPasses matmul_passes(const Matmul& matmul, const Chip& device);
 
 /// Whether products of the precision are faster than bf16's for their narrower elements, so that a layer casts to it.
-[[nodiscard]] bool is_narrow(Precision precision, const TimedDevice& device);
+[[nodiscard]] bool is_narrow(Precision precision, const Chip& device);
 
 }  // namespace tidemark::cost

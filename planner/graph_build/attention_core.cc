@@ -6,14 +6,18 @@ namespace tidemark::graph_build {
 namespace {
 
 /// Products of the flash kernel by operand width: forward S = QK' and O = PV; backward S again, dP, dV, dQ and dK.
-OpCost core_cost(const DeviceShapes& s, std::int64_t query_key_products, std::int64_t value_products) {
-  const std::int64_t width = query_key_products * s.qk_dim + value_products * s.v_stored_dim;
+OpCost core_cost(const DeviceShapes& s, bool is_backward) {
+  const std::int64_t width = (is_backward ? 3 : 1) * s.qk_dim + (is_backward ? 2 : 1) * s.v_stored_dim;
   // Causal: half the square. Context ranks share it evenly.
   const double pairs = static_cast<double>(s.tokens) * static_cast<double>(s.sequence) / 2;
-  const std::int64_t columns = (s.heads + s.kv_heads) * (s.qk_dim + s.v_stored_dim);
   return {.kind = WorkKind::attention,
           .flops = 2 * pairs * static_cast<double>(s.heads * width),
-          .memory_bytes = static_cast<double>(s.tokens * columns * kActivationBytes)};
+          .attention = {.tokens = static_cast<double>(s.tokens),
+                        .length = static_cast<double>(s.sequence),
+                        .heads = static_cast<double>(s.heads),
+                        .qk_dim = static_cast<double>(s.qk_dim),
+                        .v_dim = static_cast<double>(s.v_stored_dim),
+                        .is_backward = is_backward}};
 }
 
 Bytes key_value_bytes(const BlockContext& c) {
@@ -27,7 +31,7 @@ std::vector<Ref> fetch_remote(const BlockContext& c, OpPhase phase, const Attent
   const Ref remote = c.builder.temporary(name, bytes);
   c.builder.op(phase, {.name = std::string("attention.") + name,
                        .lane = c.shapes.context_lane,
-                       .cost = link_cost(bytes),
+                       .cost = ring_cost(bytes, c.shapes.context_group),
                        .collective = true,
                        .reads = {t.k, t.v},
                        .writes = {remote}});
@@ -49,7 +53,7 @@ void forward_core(const BlockContext& c, AttentionTensors& t) {
   b.tag("core_attention");
   const std::vector<Ref> remote = fetch_remote(c, OpPhase::forward, t, "key_value_exchange");
   b.op(OpPhase::forward, {.name = "attention.core",
-                          .cost = core_cost(s, 1, 1),
+                          .cost = core_cost(s, false),
                           .reads = with({t.q, t.k, t.v}, remote),
                           .writes = {t.core_out, t.statistics}});
   b.recipe("core_attention", {t.core_out, t.statistics});
@@ -67,13 +71,13 @@ CoreGradients backward_core(const BlockContext& c, const AttentionTensors& t, Re
     writes = {d.q, b.temporary("key_value_gradient_all", key_value_bytes(c) * s.context)};
   }
   b.op(OpPhase::backward, {.name = "attention.core_backward",
-                           .cost = core_cost(s, 3, 2),
+                           .cost = core_cost(s, true),
                            .reads = with({t.q, t.k, t.v, t.core_out, t.statistics, d_core_out}, remote),
                            .writes = writes});
   if (remote.empty()) return d;
   b.op(OpPhase::backward, {.name = "attention.key_value_gradient_reduce_scatter",
                            .lane = s.context_lane,
-                           .cost = link_cost(key_value_bytes(c) * (s.context - 1)),
+                           .cost = ring_cost(key_value_bytes(c) * (s.context - 1), s.context_group),
                            .collective = true,
                            .reads = {writes[1]},
                            .writes = {d.k, d.v}});

@@ -37,7 +37,9 @@ void bind_ends(BlockBuilder& b, const EndParameters& parameters) {
 }
 
 const char* output_group(const EndParameters& parameters) {
-  const bool own_matrix = !parameters.head.empty() && parameters.head.front().tensors.size() > 1;
+  if (parameters.head.empty()) return "embedding";
+  const std::vector<ParameterTensor>& tensors = parameters.head.front().tensors;
+  const bool own_matrix = std::ranges::find(tensors, kOutputMatrix, &ParameterTensor::name) != tensors.end();
   return own_matrix ? "head" : "embedding";
 }
 

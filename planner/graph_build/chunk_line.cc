@@ -25,6 +25,19 @@ std::int32_t gradient_of(const ChunkLine& line, std::int32_t micro_batch, std::i
 
 }  // namespace
 
+StorageId ChunkLine::sent_activation(std::int32_t micro_batch) const {
+  if (activation_buffer >= 0) return storage(micro_batch, activation_buffer);
+  return static_cast<StorageId>(input_of(*this, micro_batch, trunk_end));
+}
+
+std::int32_t ChunkLine::trunk_gradient_writes() const {
+  const auto size = static_cast<std::int32_t>(elements.size());
+  if (trunk_end == size) return 1;
+  const bool has_mtp = elements[static_cast<std::size_t>(trunk_end)].kind == Element::Kind::mtp;
+  const bool has_head = elements.back().kind == Element::Kind::head;
+  return (has_mtp ? 1 : 0) + (has_head ? 1 : 0) + (sends_head_input ? 1 : 0);
+}
+
 StorageId ChunkLines::entry_activation(std::int32_t chunk, std::int32_t micro_batch) const {
   const ChunkLine& line = at(chunk);
   if (!line.elements.empty()) return static_cast<StorageId>(input_of(line, micro_batch, 0));
@@ -34,8 +47,11 @@ StorageId ChunkLines::entry_activation(std::int32_t chunk, std::int32_t micro_ba
 
 StorageId ChunkLines::exit_gradient(std::int32_t chunk, std::int32_t micro_batch) const {
   const ChunkLine& line = at(chunk);
+  // REQUIRES of the job: a head that the last stage does not have lies behind a layer.
   if (!line.elements.empty()) {
-    return static_cast<StorageId>(gradient_of(line, micro_batch, static_cast<std::int32_t>(line.elements.size()) - 1));
+    const auto size = static_cast<std::int32_t>(line.elements.size());
+    return static_cast<StorageId>(
+        gradient_of(line, micro_batch, line.sends_head_input ? line.trunk_end - 1 : size - 1));
   }
   if (alone_) return exit_gradient(chunk - 1, micro_batch);
   return line.storage(micro_batch, line.gradient_buffer);
@@ -44,7 +60,7 @@ StorageId ChunkLines::exit_gradient(std::int32_t chunk, std::int32_t micro_batch
 std::int32_t ChunkLines::gradient_writes(std::int32_t chunk) const {
   const ChunkLine& line = at(chunk);
   if (line.elements.empty()) return alone_ ? gradient_writes(chunk + 1) : 1;
-  return line.trunk_end == 0 && line.has_mtp() ? 2 : 1;
+  return line.trunk_end == 0 ? line.trunk_gradient_writes() : 1;
 }
 
 std::int32_t ChunkLines::exit_activation(std::int32_t chunk, std::int32_t micro_batch) const {
@@ -72,7 +88,7 @@ void ChunkLines::bind_trunk(std::int32_t chunk, std::int32_t micro_batch, std::v
     if (leaves) {
       binding.final_version = alone_ && chunk + 1 < count() ? gradient_writes(chunk + 1) : 1;
     } else {
-      binding.final_version = line.has_mtp() ? 2 : 1;
+      binding.final_version = line.trunk_gradient_writes();
     }
   }
 }

@@ -5,7 +5,7 @@
 //
 // Each connection is one activation (owned by the block that reads it) and one gradient (owned by the block whose
 // result it is the gradient of). Where a chunk meets another rank, a send buffer or a receive takes the place of a
-// neighbour.
+// neighbour. A head in front of the last stage reads what is sent on, and adds to the gradient that comes back.
 
 #include <array>
 #include <cstdint>
@@ -37,7 +37,7 @@ struct ChunkLine {
   std::int32_t trunk_end = 0;  ///< elements before this one form the trunk; MTP modules and head follow
   std::vector<PassStep> forward, backward;
 
-  bool receives_activation = false, sends_activation = false;  ///< the other directions mirror them
+  bool sends_head_input = false;  ///< the next stage gets what the head reads: no buffer of its own
   // Sites and storages of one micro-batch are contiguous: elements, then the send buffers.
   SiteId first_site = kNone<SiteId>;
   StorageId first_storage = kNone<StorageId>;
@@ -47,10 +47,11 @@ struct ChunkLine {
   std::int32_t activation_buffer = -1;       ///< offsets of the send buffers; -1: none
   std::int32_t gradient_buffer = -1;
 
-  [[nodiscard]] bool has_mtp() const {
-    return static_cast<std::size_t>(trunk_end) < elements.size() &&
-           elements[static_cast<std::size_t>(trunk_end)].kind == Element::Kind::mtp;
-  }
+  [[nodiscard]] bool sends_activation() const { return activation_buffer >= 0 || sends_head_input; }
+  /// Where what is sent forward lies. REQUIRES: sends_activation().
+  [[nodiscard]] StorageId sent_activation(std::int32_t micro_batch) const;
+  /// Writes that make up the gradient of the trunk's output: by a first MTP module, by the head, by a receive.
+  [[nodiscard]] std::int32_t trunk_gradient_writes() const;
   [[nodiscard]] StorageId storage(std::int32_t micro_batch, std::int32_t offset) const {
     return static_cast<StorageId>(static_cast<std::int32_t>(first_storage) + micro_batch * storages_per_micro_batch +
                                   offset);

@@ -10,6 +10,12 @@ Lane lane_of(std::int64_t span, std::int64_t devices_per_node) {
   return span <= devices_per_node ? Lane::intra_comm : Lane::inter_comm;
 }
 
+/// Of `ranks` ranks that are `stride` devices apart.
+GroupShape ring_group(std::int64_t ranks, std::int64_t stride, std::int64_t devices_per_node) {
+  const std::int64_t room = std::max<std::int64_t>(1, devices_per_node / std::max<std::int64_t>(1, stride));
+  return {.ranks = ranks, .per_node = std::min(ranks, room), .pattern = GroupShape::Pattern::ring};
+}
+
 ExpertGroup expert_group(const ParallelSpec& parallel, std::int64_t devices_per_node) {
   ExpertGroup group{.ranks = parallel.expert_ranks()};
   // Without extension expert ranks are `tensor` devices apart.
@@ -50,7 +56,7 @@ void fill_experts(const ModelSpec& model, const ParallelSpec& parallel, DeviceSh
 DeviceShapes device_shapes(const JobSpec& job, const Machine& machine) {
   const ModelSpec& model = job.model;
   const ParallelSpec& parallel = job.parallel;
-  const std::int64_t per_node = std::max(1, machine.devices_per_node);
+  const std::int64_t per_node = std::max<std::int64_t>(1, machine.devices_per_node());
   DeviceShapes s;
   s.hidden = model.hidden;
   s.sequences = parallel.micro_batch;
@@ -64,10 +70,17 @@ DeviceShapes device_shapes(const JobSpec& job, const Machine& machine) {
   s.tensor_lane = lane_of(s.tensor, per_node);
   s.context_lane = lane_of(s.tensor * s.context, per_node);
   s.data_lane = lane_of(s.tensor * s.context * parallel.data, per_node);
+  s.tensor_group = ring_group(s.tensor, 1, per_node);
+  s.context_group = ring_group(s.context, s.tensor, per_node);
+  s.data_group = ring_group(std::int64_t{parallel.data} * s.context, s.tensor, per_node);
+  const std::int64_t expert_stride = parallel.expert_ranks() * (parallel.tensor_extends_expert ? 1 : s.tensor);
+  s.expert_data_group = ring_group(std::max<std::int64_t>(1, parallel.expert_data()), expert_stride, per_node);
+  s.sends_inside_node = s.tensor * s.context * parallel.data < per_node;
   s.vocabulary = (model.vocabulary + s.tensor - 1) / s.tensor;
   fill_attention(model.attention, machine.softmax_statistics_width, s);
   fill_experts(model, parallel, s);
   s.expert_group = expert_group(parallel, per_node);
+  s.node_group = ring_group(s.expert_group.nodes, per_node, per_node);
   s.exchange_parts = parallel.expert_exchange_parts;
   return s;
 }

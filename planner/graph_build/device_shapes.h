@@ -34,6 +34,9 @@ struct DeviceShapes {
   Lane tensor_lane = Lane::intra_comm;
   Lane context_lane = Lane::intra_comm;
   Lane data_lane = Lane::inter_comm;
+  GroupShape tensor_group, context_group, node_group;  ///< of collectives; the last: one rank a node of an expert group
+  GroupShape data_group, expert_data_group;            ///< ranks with the same weights
+  bool sends_inside_node = false;                      ///< neighbours of the pipeline share a node
 
   std::int64_t heads = 0;     ///< per device
   std::int64_t kv_heads = 0;  ///< per device

@@ -27,11 +27,13 @@ Traffic traffic(const BlockContext& c) {
 
 void exchange(const BlockContext& c, OpPhase phase, const std::string& name, Ref from, Ref to) {
   const Traffic bytes = traffic(c);
+  const ExpertGroup& group = c.shapes.expert_group;
+  const std::int64_t ranks = group.hierarchical ? group.per_node : group.ranks;
   const auto send = [&](const char* suffix, Lane lane, double link_bytes) {
     if (link_bytes <= 0) return;
     c.builder.op(phase, {.name = name + suffix,
                          .lane = lane,
-                         .cost = link_cost(link_bytes),
+                         .cost = exchange_cost(link_bytes, ranks, lane == Lane::intra_comm),
                          .routed = true,
                          .collective = true,
                          .replays_routing = true,
@@ -59,7 +61,7 @@ OpDraft tensor_collective(const BlockContext& c, const std::string& name, Ref fr
       BlockContext::bytes(c.shapes.expert_rows, c.model.hidden) / c.shapes.tensor * (c.shapes.tensor - 1) * passes;
   return {.name = name,
           .lane = c.shapes.tensor_lane,
-          .cost = link_cost(bytes),
+          .cost = ring_cost(bytes, c.shapes.tensor_group),
           .routed = true,
           .collective = true,
           .reads = {from},
@@ -79,7 +81,7 @@ Ref gather_nodes(const BlockContext& c, OpPhase phase, const std::string& name, 
   const Ref gathered = c.builder.temporary(name + "_tokens", bytes * group.nodes);
   c.builder.op(phase, {.name = "moe." + name + "_all_gather",
                        .lane = Lane::inter_comm,
-                       .cost = link_cost(bytes * (group.nodes - 1)),
+                       .cost = ring_cost(bytes * (group.nodes - 1), c.shapes.node_group),
                        .collective = true,
                        .reads = {tokens},
                        .writes = {gathered}});
@@ -91,7 +93,7 @@ void reduce_nodes(const BlockContext& c, OpPhase phase, const std::string& name,
   const std::int64_t others = c.shapes.expert_group.nodes - 1;
   c.builder.op(phase, {.name = "moe." + name + "_reduce_scatter",
                        .lane = Lane::inter_comm,
-                       .cost = link_cost(c.local_bytes(c.model.hidden) * others),
+                       .cost = ring_cost(c.local_bytes(c.model.hidden) * others, c.shapes.node_group),
                        .collective = true,
                        .reads = {sums},
                        .writes = {out}});

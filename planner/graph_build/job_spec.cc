@@ -434,6 +434,24 @@ std::optional<std::string> order_problem(const JobSpec& job) {
   return std::nullopt;
 }
 
+/// The main head reads what the last layer writes, before it leaves the stage.
+std::optional<std::string> head_problem(const JobSpec& job) {
+  const ParallelSpec& parallel = job.parallel;
+  if (!parallel.is_head_apart()) {
+    if (parallel.head_stage >= -1 && parallel.main_head_stage() < parallel.stages()) return std::nullopt;
+    return fmt::format("head_stage is {}; stages are 0 to {}", parallel.head_stage, parallel.stages() - 1);
+  }
+  if (parallel.pipeline == 1)
+    return fmt::format("head_stage is {}, but one rank has all stages; drop it", parallel.head_stage);
+  if (job.model.mtp_layers == 0)
+    return fmt::format("head_stage is {} of {} stages, but no MTP module follows the head; drop it",
+                       parallel.head_stage, parallel.stages());
+  const std::int64_t last_layer = parallel.last_layer_stage();
+  if (parallel.head_stage == last_layer) return std::nullopt;
+  return fmt::format("head_stage is {}, but the last layer lies in stage {}; write that one, or drop head_stage",
+                     parallel.head_stage, last_layer);
+}
+
 /// The MTP modules feed the output head and read the last layer, so they have to sit behind it in the last stage.
 std::optional<std::string> mtp_problem(const ParallelSpec& parallel) {
   bool after_mtp = false;
@@ -443,7 +461,7 @@ std::optional<std::string> mtp_problem(const ParallelSpec& parallel) {
       for (const Slot& slot : parallel.slots[rank][chunk]) {
         if (slot.kind == Slot::Kind::mtp && !last_stage) {
           return fmt::format(
-              "MTP module {} lies on rank {} chunk {}; it belongs to the last chunk of the last rank, beside the "
+              "MTP module {} lies on rank {} chunk {}; it belongs to the last chunk of the last rank, beside its "
               "output head",
               slot.layer, rank, chunk);
         }
@@ -461,6 +479,9 @@ void check_placement(const JobSpec& job, Problems& problems) {
   if (!problem) problem = order_problem(job);
   if (!problem) problem = mtp_problem(job.parallel);
   if (problem) problems.push_back({kPlacementKey, *problem});
+  if (problem) return;
+  problem = head_problem(job);
+  if (problem) problems.push_back({"parallel.placement.head_stage", *problem});
 }
 
 void check_step_length(const JobSpec& job, Problems& problems) {
@@ -480,6 +501,15 @@ void check_step_length(const JobSpec& job, Problems& problems) {
 }
 
 }  // namespace
+
+std::int64_t ParallelSpec::last_layer_stage() const {
+  std::int64_t last = -1;
+  for (std::size_t rank = 0; rank < slots.size(); ++rank)
+    for (std::size_t chunk = 0; chunk < slots[rank].size(); ++chunk)
+      if (std::ranges::find(slots[rank][chunk], Slot::Kind::layer, &Slot::kind) != slots[rank][chunk].end())
+        last = std::max(last, static_cast<std::int64_t>(chunk * slots.size() + rank));
+  return last;
+}
 
 std::vector<SpecProblem> find_problems(const JobSpec& job) {
   Problems problems;

@@ -94,6 +94,7 @@ struct ParallelSpec {
   std::int32_t expert_exchange_parts = 1;  ///< rows travel and are computed in so many parts, one behind the other
   /// slots[rank][chunk] in order; filled evenly by the reader when the file gives none.
   std::vector<std::vector<std::vector<Slot>>> slots;
+  std::int32_t head_stage = -1;  ///< stage of the main output head and its loss; -1: the last
 
   std::int32_t parameter_bytes = 2;  ///< per element
   std::int32_t gradient_bytes = 4;
@@ -105,6 +106,12 @@ struct ParallelSpec {
   Bytes framework_bytes = 0;       ///< the framework holds it all through: masks, library workspaces, kept buffers
   friend bool operator==(const ParallelSpec&, const ParallelSpec&) = default;
 
+  [[nodiscard]] std::int64_t stages() const { return std::int64_t{pipeline} * virtual_pipeline; }
+  [[nodiscard]] std::int64_t main_head_stage() const { return head_stage < 0 ? stages() - 1 : head_stage; }
+  /// That of the model's last layer; -1: `slots` hold none.
+  [[nodiscard]] std::int64_t last_layer_stage() const;
+  /// MTP modules follow on a later stage, with heads of their own.
+  [[nodiscard]] bool is_head_apart() const { return main_head_stage() + 1 < stages(); }
   [[nodiscard]] std::int64_t micro_batches() const { return global_batch / (micro_batch * data); }
   [[nodiscard]] std::int64_t devices() const { return std::int64_t{tensor} * pipeline * context * data; }
   [[nodiscard]] std::int64_t expert_ranks() const {

@@ -21,7 +21,7 @@ Ref gather_tokens(const BlockContext& c, OpPhase phase, const std::string& name,
   const Ref gathered = c.builder.temporary(name + "_gathered", c.full_bytes(columns));
   c.builder.op(phase, {.name = name + "_all_gather",
                        .lane = c.shapes.tensor_lane,
-                       .cost = link_cost(c.local_bytes(columns) * (c.shapes.tensor - 1)),
+                       .cost = ring_cost(c.local_bytes(columns) * (c.shapes.tensor - 1), c.shapes.tensor_group),
                        .collective = true,
                        .reads = shards,
                        .writes = {gathered}});
@@ -41,7 +41,7 @@ void reduce_tokens(const BlockContext& c, OpPhase phase, const std::string& name
   const bool scatters = c.shapes.gathers();
   c.builder.op(phase, {.name = name + (scatters ? "_reduce_scatter" : "_all_reduce"),
                        .lane = c.shapes.tensor_lane,
-                       .cost = link_cost(scatters ? once : 2 * once),
+                       .cost = ring_cost(scatters ? once : 2 * once, c.shapes.tensor_group),
                        .collective = true,
                        .reads = {partial},
                        .writes = {out}});
@@ -69,11 +69,11 @@ void backward_linear(const BlockContext& c, const Linear& linear, Ref in, Ref d_
   const Ref source = column_split ? gather_tokens(c, phase, linear.name + "_again", {in}, linear.inner) : in;
   const Ref product = column_split ? partial_sum(c, d_name, d_in, linear.inner) : d_in;
   c.builder.op(phase, {.name = linear.name + "_dx",
-                       .cost = cost_of(c, linear),
+                       .cost = rows_gradient_cost(cost_of(c, linear)),
                        .reads = {c.builder.parameter(linear.group), gradient},
                        .writes = {product}});
   const OpDraft dw{.name = linear.name + "_dw",
-                   .cost = cost_of(c, linear),
+                   .cost = weight_gradient_cost(cost_of(c, linear)),
                    .reads = {source, gradient},
                    .writes = {c.builder.gradient(linear.group)}};
   if (column_split) reduce_tokens(c, phase, d_name, product, d_in, linear.inner);

@@ -160,12 +160,12 @@ Ref backward_key_value(const BlockContext& c, const AttentionTensors& t, const C
   const std::string name = "attention.kv_up_projection_gradient";
   const Ref partial = partial_sum(c, name, d_latent, columns);
   b.op(phase, {.name = "attention.kv_up_projection_dx",
-               .cost = key_value_cost(c),
+               .cost = rows_gradient_cost(key_value_cost(c)),
                .reads = {b.parameter("attention"), d_kv_up},
                .writes = {partial}});
   reduce_tokens(c, phase, name, partial, d_latent, columns);
   b.weight_gradient({.name = "attention.kv_up_projection_dw",
-                     .cost = key_value_cost(c),
+                     .cost = weight_gradient_cost(key_value_cost(c)),
                      .reads = {again, d_kv_up},
                      .writes = {b.gradient("attention")}});
   return d_latent;

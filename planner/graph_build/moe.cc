@@ -56,7 +56,9 @@ Bytes router_gradient_bytes(const BlockContext& c) {
 }
 
 OpCost router_cost(const BlockContext& c) {
-  return matmul_cost(c.shapes.local_tokens, c.model.hidden, c.model.moe.experts);
+  OpCost cost = matmul_cost(c.shapes.local_tokens, c.model.hidden, c.model.moe.experts);
+  if (c.model.moe.router_fp32) cost.product.precision = Precision::tf32;
+  return cost;
 }
 
 OpCost expert_cost(const BlockContext& c, std::int64_t inner, std::int64_t columns) {
@@ -266,12 +268,12 @@ Ref backward_experts(const BlockContext& c, const RowTensors& t, Ref router, Ref
   const std::int64_t width = c.shapes.expert_width;
   const Ref d_act = row_storage(c, "act_gradient", width, false);
   b.op(phase, {.name = "moe.fc2_dx",
-               .cost = second_cost(c),
+               .cost = rows_gradient_cost(second_cost(c)),
                .routed = true,
                .reads = {b.parameter("experts"), d_fc2_out},
                .writes = {d_act}});
   b.weight_gradient({.name = "moe.fc2_dw",
-                     .cost = second_cost(c),
+                     .cost = weight_gradient_cost(second_cost(c)),
                      .routed = true,
                      .reads = {t.act_out, d_fc2_out},
                      .writes = {b.gradient("experts")}});
@@ -281,12 +283,12 @@ Ref backward_experts(const BlockContext& c, const RowTensors& t, Ref router, Ref
                       d_fc1_out, scales, scales.empty() ? std::vector<Ref>{} : std::vector<Ref>{d_router});
   const Ref d_fc1_in = row_storage(c, "fc1_in_gradient", c.model.hidden, false);
   b.op(phase, {.name = "moe.fc1_dx",
-               .cost = first_cost(c),
+               .cost = rows_gradient_cost(first_cost(c)),
                .routed = true,
                .reads = {b.parameter("experts"), d_fc1_out},
                .writes = {d_fc1_in}});
   b.weight_gradient({.name = "moe.fc1_dw",
-                     .cost = first_cost(c),
+                     .cost = weight_gradient_cost(first_cost(c)),
                      .routed = true,
                      .reads = {t.fc1_in, d_fc1_out},
                      .writes = {b.gradient("experts")}});
@@ -314,11 +316,13 @@ Ref backward_router(const BlockContext& c, Ref router, Ref y2, Ref d_router) {
   BlockBuilder& b = c.builder;
   const Ref d_y2 = b.temporary("y2_router_gradient", c.local_bytes(c.model.hidden));
   b.op(OpPhase::backward, {.name = "moe.router_dx",
-                           .cost = router_cost(c),
+                           .cost = rows_gradient_cost(router_cost(c)),
                            .reads = {b.parameter("mlp"), router, d_router},
                            .writes = {d_y2}});
-  b.weight_gradient(
-      {.name = "moe.router_dw", .cost = router_cost(c), .reads = {y2, d_router}, .writes = {b.gradient("mlp")}});
+  b.weight_gradient({.name = "moe.router_dw",
+                     .cost = weight_gradient_cost(router_cost(c)),
+                     .reads = {y2, d_router},
+                     .writes = {b.gradient("mlp")}});
   return d_y2;
 }
 

@@ -27,7 +27,8 @@ void exchange_columns(const BlockContext& c, OpPhase phase, const std::string& n
   const std::int64_t others = c.shapes.tensor - 1;
   c.builder.op(phase, {.name = name,
                        .lane = c.shapes.tensor_lane,
-                       .cost = link_cost(c.shapes.gathers() ? shard / c.shapes.tensor * others : shard * others),
+                       .cost = ring_cost(c.shapes.gathers() ? shard / c.shapes.tensor * others : shard * others,
+                                         c.shapes.tensor_group),
                        .collective = true,
                        .reads = {from},
                        .writes = {to}});
@@ -61,12 +62,12 @@ Ref backward_projection(const BlockContext& c, const MtpTensors& t, Ref d_x) {
   const Ref d_in = b.temporary("projection_in_gradient", c.local_bytes(columns));
   const Ref partial = partial_sum(c, "mtp.projection_gradient", d_in, columns);
   b.op(phase, {.name = "mtp.projection_dx",
-               .cost = projection_cost(c),
+               .cost = rows_gradient_cost(projection_cost(c)),
                .reads = {b.parameter("projection"), d_product},
                .writes = {partial}});
   reduce_tokens(c, phase, "mtp.projection_gradient", partial, d_in, columns);
   b.weight_gradient({.name = "mtp.projection_dw",
-                     .cost = projection_cost(c),
+                     .cost = weight_gradient_cost(projection_cost(c)),
                      .reads = {again, d_product},
                      .writes = {b.gradient("projection")}});
   return d_in;
@@ -143,7 +144,7 @@ StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameter
   backward_head(c, head, head_tensors, result, d_result, from_next);
   const Ref d_x = b.temporary("x_gradient", c.local_bytes(c.model.hidden));
   backward_layer(c, kind, layer, kOutputGradient, d_x);
-  backward_mtp_join(c, join, d_x, embedding, position.first);
+  backward_mtp_join(c, join, d_x, embedding, position.first && position.beside_head);
   block.program = b.finish(input.graph);
   return block;
 }

@@ -16,6 +16,10 @@ double ring_bytes(Bytes bytes, std::int64_t ranks) {
   return static_cast<double>(bytes) * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
 
+const GroupShape& replicas(const BlockInput& input, const ParameterGroup& group) {
+  return group.expert ? input.shapes.expert_data_group : input.shapes.data_group;
+}
+
 void reduce_gradients(const BlockContext& c, const BlockInput& input, const ParameterGroup& group) {
   const ParallelSpec& parallel = input.job.parallel;
   const std::int64_t ranks = reduction_ranks(parallel, group.expert);
@@ -26,7 +30,7 @@ void reduce_gradients(const BlockContext& c, const BlockInput& input, const Para
   c.builder.op(OpPhase::gradient_reduction,
                {.name = "gradient." + group.name + (scatters ? "_reduce_scatter" : "_all_reduce"),
                 .lane = input.shapes.data_lane,
-                .cost = link_cost(scatters ? once : 2 * once),
+                .cost = ring_cost(scatters ? once : 2 * once, replicas(input, group)),
                 .collective = true,
                 .reads = {gradient},
                 .writes = {gradient}});
@@ -39,24 +43,36 @@ void gather_parameters(const BlockContext& c, const BlockInput& input, const Par
   const Ref parameter = c.builder.parameter(group.name);
   c.builder.op(OpPhase::optimizer, {.name = "parameter." + group.name + "_all_gather",
                                     .lane = input.shapes.data_lane,
-                                    .cost = link_cost(ring_bytes(group.elements() * parallel.parameter_bytes, ranks)),
+                                    .cost = ring_cost(ring_bytes(group.elements() * parallel.parameter_bytes, ranks),
+                                                      replicas(input, group)),
                                     .collective = true,
                                     .reads = {parameter},
                                     .writes = {parameter}});
 }
 
-/// Embedding matrices that exist on the first and the last rank are kept equal by summing their gradients.
-bool has_twin(const JobSpec& job, const ParameterSite& site, const ParameterGroup& group) {
-  if (job.parallel.pipeline == 1) return false;
-  const bool copied = job.model.tied_embedding || job.model.mtp_layers > 0;
-  return copied && (group.name == "embedding" || (job.model.tied_embedding && site.kind == ParameterSite::Kind::head));
+/// Elements of a group that another rank holds, too: embedding matrices on the first and the last rank, output matrices
+/// of heads on different ranks. They are kept equal by summing their gradients.
+std::int64_t twin_elements(const JobSpec& job, const ParameterSite& site, const ParameterGroup& group) {
+  if (job.parallel.pipeline == 1) return 0;
+  const ModelSpec& model = job.model;
+  if (group.name == "embedding") return model.tied_embedding || model.mtp_layers > 0 ? group.elements() : 0;
+  if (site.kind != ParameterSite::Kind::head) return 0;
+  const bool is_copied = job.parallel.main_head_stage() % job.parallel.pipeline != job.parallel.pipeline - 1;
+  if (!model.tied_embedding && !is_copied) return 0;
+  std::int64_t elements = 0;
+  for (const ParameterTensor& tensor : group.tensors)
+    if (tensor.name == kOutputMatrix) elements += tensor.elements;
+  return elements;
 }
 
-void reduce_twin(const BlockContext& c, const BlockInput& input, const ParameterGroup& group) {
+/// Ends of a pipeline, in nodes of their own.
+constexpr GroupShape kTwins{.ranks = 2, .per_node = 1, .pattern = GroupShape::Pattern::ring};
+
+void reduce_twin(const BlockContext& c, const BlockInput& input, const ParameterGroup& group, std::int64_t elements) {
   const Ref gradient = c.builder.gradient(group.name);
   c.builder.op(OpPhase::gradient_reduction, {.name = "gradient." + group.name + "_twin_all_reduce",
                                              .lane = Lane::inter_comm,
-                                             .cost = link_cost(group.elements() * input.job.parallel.gradient_bytes),
+                                             .cost = ring_cost(elements * input.job.parallel.gradient_bytes, kTwins),
                                              .collective = true,
                                              .reads = {gradient},
                                              .writes = {gradient}});
@@ -113,7 +129,8 @@ StepBlock make_parameter_block(const BlockInput& input, const ParameterSite& sit
   const Ref scratch = b.temporary("update_scratch", update_scratch_bytes(parallel, site.groups));
   for (const ParameterGroup& group : site.groups) {
     reduce_gradients(c, input, group);
-    if (has_twin(input.job, site, group)) reduce_twin(c, input, group);
+    if (const std::int64_t elements = twin_elements(input.job, site, group); elements > 0)
+      reduce_twin(c, input, group, elements);
   }
   update_parameters(c, input, site.groups, scratch);
   for (const ParameterGroup& group : site.groups) gather_parameters(c, input, group);

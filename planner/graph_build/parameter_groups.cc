@@ -77,10 +77,16 @@ ParameterGroup embedding_group(const ModelSpec& model, const ParallelSpec& paral
   return {.name = "embedding", .module_path = "embedding", .tensors = {{"word", vocabulary_shard(model, parallel)}}};
 }
 
-/// `own_matrix` is false where the head uses the embedding's.
-ParameterGroup head_group(const ModelSpec& model, const ParallelSpec& parallel, bool own_matrix) {
-  ParameterGroup group{.name = "head", .module_path = "head", .tensors = {{"final_norm", model.hidden}}};
-  if (own_matrix) group.tensors.push_back({"output", vocabulary_shard(model, parallel)});
+/// What the main head has on its rank, or what MTP modules' heads need of it on another.
+struct HeadParts {
+  bool is_main = true;
+  bool has_matrix = true;  ///< false where the head uses the embedding's
+};
+
+ParameterGroup head_group(const ModelSpec& model, const ParallelSpec& parallel, HeadParts parts) {
+  ParameterGroup group{.name = "head", .module_path = "head", .tensors = {}};
+  if (parts.is_main) group.tensors.push_back({"final_norm", model.hidden});
+  if (parts.has_matrix) group.tensors.push_back({kOutputMatrix, vocabulary_shard(model, parallel)});
   return group;
 }
 
@@ -139,8 +145,6 @@ std::vector<ParameterGroup> layer_parameters(const ModelSpec& model, const Paral
 std::vector<ParameterSite> rank_parameters(const JobSpec& job, std::int32_t rank) {
   const ParallelSpec& parallel = job.parallel;
   const bool first = rank == 0;
-  const bool last = rank == parallel.pipeline - 1;
-  const std::int32_t last_chunk = parallel.virtual_pipeline - 1;
   std::vector<ParameterSite> sites;
   if (first) {
     sites.push_back({.kind = ParameterSite::Kind::embedding, .groups = {embedding_group(job.model, parallel)}});
@@ -157,10 +161,14 @@ std::vector<ParameterSite> rank_parameters(const JobSpec& job, std::int32_t rank
       copied = copied || copies;
     }
   }
-  if (last) {
+  const std::int64_t head_stage = parallel.main_head_stage();
+  const bool is_main = rank == head_stage % parallel.pipeline;
+  if (is_main || rank == parallel.pipeline - 1) {
+    const std::int64_t stage = is_main ? head_stage : parallel.stages() - 1;
+    const HeadParts parts{.is_main = is_main, .has_matrix = !(job.model.tied_embedding && first)};
     sites.push_back({.kind = ParameterSite::Kind::head,
-                     .chunk = last_chunk,
-                     .groups = {head_group(job.model, parallel, !(job.model.tied_embedding && first))}});
+                     .chunk = static_cast<std::int32_t>(stage / parallel.pipeline),
+                     .groups = {head_group(job.model, parallel, parts)}});
   }
   return sites;
 }

@@ -12,6 +12,9 @@
 
 namespace tidemark::graph_build {
 
+/// The output matrix of a head that does not use the embedding's.
+inline constexpr const char* kOutputMatrix = "output";
+
 struct ParameterTensor {
   std::string name;
   std::int64_t elements = 0;
@@ -39,8 +42,8 @@ struct ParameterSite {
                                                            LayerKind kind);
 
 /// Everything rank `rank` holds: the embedding on the first rank; per chunk its layers; MTP modules with a copy of the
-/// embedding where the rank holds none; the head on the last rank, without its own matrix where it can share the
-/// embedding's.
+/// embedding where the rank holds none; the head on the rank of its stage, without its own matrix where it can share
+/// the embedding's; where that is not the last stage, the matrix alone once more for the heads of MTP modules.
 [[nodiscard]] std::vector<ParameterSite> rank_parameters(const JobSpec& job, std::int32_t rank);
 
 /// Kind of layer inside an MTP module: that of the last layer of the model.

@@ -34,15 +34,20 @@ StepBlock make_embedding_block(const BlockInput& input) {
   return block;
 }
 
-StepBlock make_head_block(const BlockInput& input, const EndParameters& parameters, bool owns_input) {
+StepBlock make_head_block(const BlockInput& input, const EndParameters& parameters, HeadPosition position) {
   BlockBuilder b("head", input.shapes.late_weight_gradients);
   const BlockContext c{b, input.shapes, input.job.model};
   bind_ends(b, parameters);
   StepBlock block;
-  const Ref x = owns_input ? declare_input(c, block, "x") : borrow_input(c);
+  const Ref x = position.owns_input ? declare_input(c, block, "x") : borrow_input(c);
   const Head head{.prefix = "head", .norm_group = "head", .output_group = output_group(parameters)};
   const HeadTensors tensors = forward_head(c, head, x);
-  backward_head(c, head, tensors, x, kInputGradient);
+  std::vector<Ref> from_next;
+  if (position.has_next_stage) {
+    b.written_elsewhere(kInputGradient);
+    from_next.push_back(kInputGradient);
+  }
+  backward_head(c, head, tensors, x, kInputGradient, from_next);
   block.program = b.finish(input.graph);
   return block;
 }

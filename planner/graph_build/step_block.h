@@ -34,13 +34,18 @@ struct EndParameters {
 
 [[nodiscard]] StepBlock make_layer_block(const BlockInput& input, LayerKind kind);
 [[nodiscard]] StepBlock make_embedding_block(const BlockInput& input);
-/// `owns_input`: nothing else reads the trunk's output.
-[[nodiscard]] StepBlock make_head_block(const BlockInput& input, const EndParameters& parameters, bool owns_input);
-/// The first module reads the trunk's output, which it then owns, besides the head; each later one reads the result of
-/// the module before, besides that module's own head.
+struct HeadPosition {
+  bool owns_input = true;       ///< no MTP module in front of it has the trunk's output already
+  bool has_next_stage = false;  ///< that output is sent on; its gradient from there has come when the head adds its own
+};
+[[nodiscard]] StepBlock make_head_block(const BlockInput& input, const EndParameters& parameters,
+                                        HeadPosition position);
+/// The first module reads the trunk's output, which it then owns; each later one reads the result of the module before,
+/// besides that module's own head.
 struct MtpPosition {
   bool first = true;
   bool last = true;
+  bool beside_head = true;  ///< of the first: the main head reads the same and runs its backward pass before it
 };
 [[nodiscard]] StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameters, MtpPosition position);
 /// A message buffer of one micro-batch's tokens.

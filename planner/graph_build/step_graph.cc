@@ -97,8 +97,8 @@ void StepEmitter::emit_receive(const Pass& pass) {
 void StepEmitter::emit_send(const Pass& pass) {
   const ChunkLine& line = parts_.chunks.at(pass.chunk);
   const std::int32_t stage = stage_of(pass.chunk) + (pass.forward ? 1 : -1);
-  const std::int32_t offset = pass.forward ? line.activation_buffer : line.gradient_buffer;
-  const StorageId storage = line.storage(pass.micro_batch, offset);
+  const StorageId storage =
+      pass.forward ? line.sent_activation(pass.micro_batch) : line.storage(pass.micro_batch, line.gradient_buffer);
   emit_message(pass.forward ? parts_.messages.send_activation : parts_.messages.send_gradient,
                graph_.storages[row(storage)].site,
                {.storage = storage, .version = pass.forward ? 1 : parts_.chunks.gradient_writes(pass.chunk)},
@@ -177,8 +177,8 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
       const OpTemplateId send = forward ? parts_.messages.send_activation : parts_.messages.send_gradient;
       ops.push_back(
           {.lane = Lane::send, .ns = cost::op_ns(graph_.op_templates[row(send)], machine_, parts_.fullest_load)});
-      const std::int32_t offset = forward ? line.activation_buffer : line.gradient_buffer;
-      touch(static_cast<std::int32_t>(line.storage(0, offset)), AccessKind::read);
+      touch(static_cast<std::int32_t>(forward ? line.sent_activation(0) : line.storage(0, line.gradient_buffer)),
+            AccessKind::read);
       continue;
     }
     const auto element = static_cast<std::size_t>(step.element);

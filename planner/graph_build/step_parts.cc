@@ -43,7 +43,7 @@ class StepPartsBuilder {
                    ParameterSite::Kind parameters);
   const StepBlock& keep(StepBlock block);
   const StepBlock& layer_block(LayerKind kind);
-  void add_ends(ChunkLine& line, const std::vector<Slot>& slots);
+  void add_ends(ChunkLine& line, std::int64_t stage, const std::vector<Slot>& slots);
   void list_passes(ChunkLine& line) const;
   void place_storages(ChunkLine& line, std::int32_t& storages, std::int32_t& sites);
   void reserve();
@@ -113,7 +113,7 @@ void StepPartsBuilder::add_message_ops() {
   const auto bytes = shapes_.local_tokens * shapes_.hidden * kActivationBytes;
   const auto add = [&](const char* name, OpPhase phase) {
     OpTemplate op{.name = name, .lane = phase == OpPhase::send ? Lane::send : Lane::receive, .phase = phase};
-    if (phase == OpPhase::send) op.cost = link_cost(bytes);
+    if (phase == OpPhase::send) op.cost = send_cost(static_cast<double>(bytes), shapes_.sends_inside_node);
     parts_.graph.op_templates.push_back(std::move(op));
     return id_of<OpTemplateId>(parts_.graph.op_templates.size() - 1);
   };
@@ -146,19 +146,23 @@ void StepPartsBuilder::add_element(ChunkLine& line, Element::Kind kind, std::int
                            .head_parameters = head_storages_});
 }
 
-/// MTP modules and the head, behind the trunk of the last stage.
-void StepPartsBuilder::add_ends(ChunkLine& line, const std::vector<Slot>& slots) {
+/// MTP modules and the head, behind the trunk of the last stage; or the head behind that of another.
+void StepPartsBuilder::add_ends(ChunkLine& line, std::int64_t stage, const std::vector<Slot>& slots) {
+  const bool has_head = stage == job_.parallel.main_head_stage();
   for (const Slot& slot : slots) {
     if (slot.kind != Slot::Kind::mtp) continue;
     const auto layer = static_cast<std::int32_t>(job_.model.layers.size()) + slot.layer;
     EndParameters parameters = ends_;
     parameters.own = find_parameters(ParameterSite::Kind::mtp, layer)->groups;
-    const MtpPosition position{.first = slot.layer == 0, .last = slot.layer + 1 == job_.model.mtp_layers};
+    const MtpPosition position{
+        .first = slot.layer == 0, .last = slot.layer + 1 == job_.model.mtp_layers, .beside_head = has_head};
     add_element(line, Element::Kind::mtp, layer, keep(make_mtp_block(input(), parameters, position)),
                 ParameterSite::Kind::mtp);
   }
-  const bool owns_input = static_cast<std::size_t>(line.trunk_end) == line.elements.size();
-  add_element(line, Element::Kind::head, -1, keep(make_head_block(input(), ends_, owns_input)),
+  if (!has_head) return;
+  const HeadPosition position{.owns_input = static_cast<std::size_t>(line.trunk_end) == line.elements.size(),
+                              .has_next_stage = stage + 1 < stages_};
+  add_element(line, Element::Kind::head, -1, keep(make_head_block(input(), ends_, position)),
               ParameterSite::Kind::head);
 }
 
@@ -174,7 +178,7 @@ void StepPartsBuilder::list_passes(ChunkLine& line) const {
     const std::int32_t last_first = size - 1 - e;
     append(line.backward, last_first, line.elements[static_cast<std::size_t>(last_first)].block->program.backward);
   }
-  if (line.activation_buffer >= 0) line.forward.push_back({.element = -1});
+  if (line.sends_activation()) line.forward.push_back({.element = -1});
   if (line.gradient_buffer >= 0) line.backward.push_back({.element = -1});
 }
 
@@ -193,7 +197,7 @@ ChunkLine StepPartsBuilder::make_chunk(std::int32_t chunk) {
     add_element(line, Element::Kind::layer, slot.layer, layer_block(kind), parameters);
   }
   line.trunk_end = static_cast<std::int32_t>(line.elements.size());
-  if (stage + 1 == stages_) add_ends(line, slots);
+  if (stage + 1 == stages_ || stage == job_.parallel.main_head_stage()) add_ends(line, stage, slots);
   return line;
 }
 
@@ -226,7 +230,8 @@ void StepPartsBuilder::add_chunks() {
   std::vector<ChunkLine> lines;
   for (std::int32_t chunk = 0; chunk < job_.parallel.virtual_pipeline; ++chunk) {
     ChunkLine line = make_chunk(chunk);
-    line.activation_buffer = alone || stage_of(chunk) + 1 == stages_ ? -1 : 0;
+    line.sends_head_input = job_.parallel.is_head_apart() && stage_of(chunk) == job_.parallel.main_head_stage();
+    line.activation_buffer = alone || stage_of(chunk) + 1 == stages_ || line.sends_head_input ? -1 : 0;
     line.gradient_buffer = alone || stage_of(chunk) == 0 ? -1 : 0;
     place_storages(line, storages, sites);
     list_passes(line);

@@ -88,12 +88,14 @@ class Enumerator {
 
   LayoutSpace run() {
     given_.slots = without_empty(given_.slots);
+    if (!given_.is_head_apart()) given_.head_stage = -1;
     if (given_.devices() == devices_) {
       space_.groups = 1;
       consider(Spread::given);
       space_.has_given = !space_.layouts.empty();
     }
-    const std::int64_t tensor = std::min<std::int64_t>(kMostTensor, std::max(1, 2 * machine_.devices_per_node));
+    const std::int64_t tensor =
+        std::min<std::int64_t>(kMostTensor, std::max<std::int64_t>(1, 2 * machine_.devices_per_node()));
     for (const std::int32_t t : chosen(ranges_.tensor, powers_of_two(std::min(tensor, devices_))))
       for (const std::int32_t c :
            chosen(ranges_.context, powers_of_two(std::min<std::int64_t>(kMostContext, devices_))))
@@ -118,10 +120,20 @@ class Enumerator {
         parallel.slots = spread_layers(job_.model, parallel, spread);
         Slots filled = without_empty(parallel.slots);
         if (parallel.slots.empty() || std::ranges::find(seen, filled) != seen.end()) continue;
-        micro_batches(spread, filled == given_.slots);
+        for (const std::int32_t head_stage : head_stages(parallel)) {
+          parallel.head_stage = head_stage;
+          micro_batches(spread, filled == given_.slots && parallel.main_head_stage() == given_.main_head_stage());
+        }
         seen.push_back(std::move(filled));
       }
     }
+  }
+
+  /// The last, and that of the last layer where an MTP module has the last to itself.
+  [[nodiscard]] std::vector<std::int32_t> head_stages(const graph_build::ParallelSpec& parallel) const {
+    const std::int64_t layer_stage = parallel.last_layer_stage();
+    if (job_.model.mtp_layers == 0 || parallel.pipeline == 1 || layer_stage + 1 == parallel.stages()) return {-1};
+    return {-1, static_cast<std::int32_t>(layer_stage)};
   }
 
   /// One chunk, or as many as leave every stage a layer.
@@ -259,6 +271,7 @@ std::string layout_text(const SearchLayout& layout) {
   if (p.tensor_extends_expert) text += " TP-extend-EP";
   if (p.hierarchical_expert_communication) text += " hierarchical";
   if (p.overlap_forward_backward) text += " overlap";
+  if (p.is_head_apart()) text += " head apart";
   return text + ", " + name_of(layout.spread);
 }
 

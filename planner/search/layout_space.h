@@ -1,7 +1,8 @@
 #pragma once
 // Every layout of a job on a number of devices that is worth a look: tensor, context, pipeline, virtual pipeline and
-// expert degrees, micro-batch size, where layers and empty slots sit, plain or overlapped schedule, and how experts are
-// spread. Legal by find_problems; what is not is counted by the key of the rule it breaks.
+// expert degrees, micro-batch size, where layers, empty slots and the main output head sit, plain or overlapped
+// schedule, and how experts are spread. Legal by find_problems; what is not is counted by the key of the rule it
+// breaks.
 
 #include <cstdint>
 #include <map>

@@ -86,7 +86,9 @@ std::string key_of(const graph_build::JobSpec& job, const std::string& degrees, 
   const graph_build::ParallelSpec& p = job.parallel;
   std::string key = degrees;
   if (rank == 0 && chunk == 0) key += 'f';
-  if (rank + 1 == p.slots.size() && chunk + 1 == p.slots[rank].size()) key += 'l';
+  const auto stage = static_cast<std::int64_t>(chunk * p.slots.size() + rank);
+  if (stage + 1 == p.stages()) key += 'l';
+  if (stage == p.main_head_stage()) key += 'h';
   for (const graph_build::Slot& slot : p.slots[rank][chunk]) {
     if (slot.kind == graph_build::Slot::Kind::mtp) key += 'm';
     if (slot.kind == graph_build::Slot::Kind::layer)
@@ -100,6 +102,7 @@ graph_build::JobSpec single_layers(const graph_build::JobSpec& job) {
   graph_build::JobSpec single = job;
   graph_build::ParallelSpec& p = single.parallel;
   p.pipeline = p.virtual_pipeline = 1;
+  p.head_stage = -1;
   p.global_batch = p.micro_batch * p.data;
   std::vector<graph_build::Slot> slots;
   for (const graph_build::LayerKind kind : {graph_build::LayerKind::dense, graph_build::LayerKind::moe}) {

@@ -11,9 +11,9 @@ namespace {
 constexpr double kElementBytes = 2;
 
 /// Never in fp8: recipes keep the head in bf16.
-cost::Precision head_precision(const StepSetting& setting) {
+Precision head_precision(const StepSetting& setting) {
   const bool is_tf32 = setting.software.has_tf32_head && setting.run.tensor == 1;
-  return is_tf32 ? cost::Precision::tf32 : cost::Precision::bf16;
+  return is_tf32 ? Precision::tf32 : Precision::bf16;
 }
 
 }  // namespace

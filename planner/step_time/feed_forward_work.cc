@@ -50,7 +50,7 @@ Passes router(const StepSetting& setting) {
   const double forward_s = cost::matmul_s({.rows = setting.rank.split_tokens,
                                            .columns = static_cast<double>(setting.run.model.experts),
                                            .inner = setting.rank.hidden,
-                                           .precision = cost::Precision::tf32},
+                                           .precision = Precision::tf32},
                                           setting.device);
   Passes passes;
   passes.add_matmul({.forward_s = forward_s, .backward_s = 2 * forward_s});

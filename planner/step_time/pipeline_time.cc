@@ -9,7 +9,7 @@ namespace {
 double send_s(const StepSetting& setting) {
   const TimedRun& run = setting.run;
   const RankShape& rank = setting.rank;
-  const cost::DeviceSheet& sheet = setting.device.sheet;
+  const DeviceSheet& sheet = setting.device.sheet;
   constexpr double kElementBytes = 2;
   const bool is_inside = run.tensor * run.context * run.data < sheet.devices_per_node;
   const double rate = is_inside ? sheet.intra_bytes_per_s * setting.software.send_rate

@@ -26,7 +26,7 @@ struct RankShape {
 /// What all parts are priced from. Borrows the three values; they outlive it.
 struct StepSetting {
   const TimedRun& run;
-  const cost::TimedDevice& device;
+  const Chip& device;
   const Software& software;
   RankShape rank;
 };

@@ -198,12 +198,12 @@ void interleave_by_recipe(TimedRun& run, const Software& software) {
 
 }  // namespace
 
-std::optional<cost::Precision> precision_of(std::string_view word) {
-  if (word == "bf16") return cost::Precision::bf16;
-  if (word == "fp16") return cost::Precision::fp16;
-  if (word == "fp8" || word == "fp8row") return cost::Precision::fp8;
-  if (word == "mxfp8") return cost::Precision::mxfp8;
-  if (word == "nvfp4") return cost::Precision::nvfp4;
+std::optional<Precision> precision_of(std::string_view word) {
+  if (word == "bf16") return Precision::bf16;
+  if (word == "fp16") return Precision::fp16;
+  if (word == "fp8" || word == "fp8row") return Precision::fp8;
+  if (word == "mxfp8") return Precision::mxfp8;
+  if (word == "nvfp4") return Precision::nvfp4;
   return std::nullopt;
 }
 

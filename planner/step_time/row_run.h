@@ -29,6 +29,6 @@ struct RowRun {
 [[nodiscard]] RowRun run_of(const RowWords& row);
 
 /// fp8row (scales by rows) is fp8. nullopt: not one that is priced.
-[[nodiscard]] std::optional<cost::Precision> precision_of(std::string_view word);
+[[nodiscard]] std::optional<Precision> precision_of(std::string_view word);
 
 }  // namespace tidemark::step_time

@@ -78,7 +78,7 @@ StepTerms layer_terms(const StepSetting& setting, const MicroBatch& parts) {
 
 }  // namespace
 
-StepSeconds step_seconds(const TimedRun& run, const cost::TimedDevice& device, const Software& software) {
+StepSeconds step_seconds(const TimedRun& run, const Chip& device, const Software& software) {
   const StepSetting setting{.run = run, .device = device, .software = software, .rank = rank_shape(run)};
   const HeldElements held = held_elements(run);
   const MicroBatch parts = micro_batch(setting, held);

@@ -19,6 +19,6 @@ struct StepSeconds {
 };
 
 /// REQUIRES: `device` supports the run's precision, layout divides the devices; counts >= 1. O(pipeline). Any thread.
-[[nodiscard]] StepSeconds step_seconds(const TimedRun& run, const cost::TimedDevice& device, const Software& software);
+[[nodiscard]] StepSeconds step_seconds(const TimedRun& run, const Chip& device, const Software& software);
 
 }  // namespace tidemark::step_time

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/cost/timed_device.h"
+#include "core/chip.h"
 
 namespace tidemark::step_time {
 
@@ -77,7 +77,7 @@ struct TimedRun {
   bool gathers_once = false;        ///< FSDP keeps weights gathered between forward and backward
   std::int64_t optimizer_span = 0;  ///< ranks the optimizer state is sharded over; 0: all data-parallel ones
   std::int64_t micro_batch = 1, global_batch = 1, sequence = 0;
-  cost::Precision precision = cost::Precision::bf16;
+  Precision precision = Precision::bf16;
   RecomputeKind recompute = RecomputeKind::none;
   double recomputed_share = 0;
   /// core_attn, mla_up_proj, mlp, moe, shared_experts, layernorm, moe_act; other names cost nothing.

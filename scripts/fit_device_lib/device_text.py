@@ -1,4 +1,4 @@
-"""A file of devices/time as text: what it says is to be fitted, and the text with what was."""
+"""A file of devices/chips as text: what it says is to be fitted, and the text with what was."""
 
 import re
 

@@ -850,7 +850,7 @@ static void test_chunks(const char* path) {
   tidemark_run_options run = {.struct_size = sizeof run, .verify = 1};
   tidemark_run_report report = {.struct_size = sizeof report};
   struct Member member = {0};
-  int32_t sections, most;
+  int32_t sections, wanted, most;
   CHECK_OK(tidemark_plan_read(path, &plan, error));
   CHECK_OK(tidemark_plan_rank_figures(plan, 0, &figures, error));
   CHECK(figures.worst_load_f == 32);
@@ -862,9 +862,10 @@ static void test_chunks(const char* path) {
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
   sections = member.asked;
   most = member.most;
-  CHECK(sections > 0 && member.numbers == sum_below(sections) && member.wanted == sections && most > 2);
+  wanted = member.wanted; /* all but those beside which little is held yet, of two layers */
+  CHECK(sections > 300 && member.numbers == sum_below(sections) && wanted + 2 >= sections && most > 2);
   CHECK(member.group == figures.rank && member.left == 0 && member.cannot == 0);
-  CHECK(report.mismatches == 0 && report.verified_reads > 0 && report.chunked_sections == sections);
+  CHECK(report.mismatches == 0 && report.verified_reads > 0 && report.chunked_sections == wanted);
 
   refuse_chunks(plan, device, (struct Member){.load = figures.worst_load_f, .others_cannot = 1});
   refuse_chunks(plan, device, (struct Member){.load = figures.worst_load_f, .is_told = 1});
@@ -872,7 +873,7 @@ static void test_chunks(const char* path) {
   /* More than it needs does. */
   member = (struct Member){.load = figures.worst_load_f, .is_told = most + 1};
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
-  CHECK(member.wanted == sections && report.chunked_sections == sections);
+  CHECK(member.wanted == wanted && report.chunked_sections >= wanted);
   /* Nobody wants what nobody has to be asked for. */
   member = (struct Member){.load = figures.load, .others_cannot = 1};
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
@@ -881,7 +882,7 @@ static void test_chunks(const char* path) {
   run.agree = NULL;
   member = (struct Member){.load = figures.worst_load_f};
   CHECK_OK(tidemark_plan_run_rank(plan, 0, device, &run, &report, error));
-  CHECK(member.asked == 0 && member.left == 0 && report.chunked_sections == sections);
+  CHECK(member.asked == 0 && member.left == 0 && report.chunked_sections == wanted);
 
   /* All tokens of the four nodes go to experts of this one, in equal parts to its devices. */
   run.sent_load = sent_load_of_member;

@@ -21,6 +21,7 @@
 #include "tests/configs/config_text.h"
 #include "tests/support/captured_steps.h"
 #include "tests/support/data.h"
+#include "tests/support/devices.h"
 #include "tests/support/plan_figures.h"
 #include "tests/support/tiny_graph.h"
 #include "tests/support/tiny_schedule.h"
@@ -250,7 +251,10 @@ std::vector<std::string> plan_seeds() {
     return std::move(result).value();
   };
   formats::PlanFile file{.job = read("models/small-mla-moe.yaml", formats::read_job),
-                         .machine = read("devices/ascend-910b-64g.yaml", formats::read_machine),
+                         .machine = read("devices/ascend-910b-64g.yaml",
+                                         [](std::string_view text, std::string_view name) {
+                                           return formats::read_machine(text, name, shipped_chips());
+                                         }),
                          .policy = "keep-all",
                          .ranks = {small_rank()}};
   formats::PlanFile::Rank& rank = file.ranks.front();

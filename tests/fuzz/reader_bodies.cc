@@ -53,9 +53,15 @@ Verdict run_job(std::string_view bytes, Reached& reached) {
   });
 }
 
+/// A file names a chip; what its own file holds is another reader's matter.
+Result<Chip> any_chip(const std::string& name) {
+  if (name == "none") return bad_input("nothing of that name");
+  return Chip{};
+}
+
 Verdict run_device(std::string_view bytes, Reached& reached) {
-  return judge_read(formats::read_machine(bytes, kFile), reached, [](const Machine& machine) -> Verdict {
-    if (machine.peak_flops_per_s <= 0 || machine.visible_bytes <= 0) return "a device without rates was read";
+  return judge_read(formats::read_machine(bytes, kFile, any_chip), reached, [](const Machine& machine) -> Verdict {
+    if (machine.visible_bytes <= 0 || !(machine.d2h.bytes_per_s > 0)) return "a device without rates was read";
     return std::nullopt;
   });
 }
@@ -297,15 +303,15 @@ Verdict run_time_truth(std::string_view bytes, Reached& reached) {
   });
 }
 
-bool are_rates(const cost::FittedRates& rates) {
+bool are_rates(const FittedRates& rates) {
   return std::min({rates.matmul, rates.tile_start, rates.memory, rates.launch_s, rates.intra_link, rates.inter_link,
                    rates.hop_s, rates.attention, rates.grouped_matmul, rates.fp8}) > 0;
 }
 
 Verdict run_time_device(std::string_view bytes, Reached& reached) {
   return judge_read(formats::read_time_device(bytes, kFile), reached, [&](const auto& file) -> Verdict {
-    const cost::DeviceSheet& sheet = file.device.sheet;
-    if (!(sheet.peak(cost::Precision::bf16) > 0) || sheet.tiles.empty() || sheet.cores < 1)
+    const DeviceSheet& sheet = file.device.sheet;
+    if (!(sheet.peak(Precision::bf16) > 0) || sheet.tiles.empty() || sheet.cores < 1)
       return "a device that multiplies nothing was read";
     if (!are_rates(file.device.rates)) return "a constant is not above 0";
     if (file.fitted.size() > formats::kMostFittedConstants) return "more constants are fitted than may be";

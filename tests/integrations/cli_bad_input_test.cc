@@ -129,7 +129,7 @@ TEST(BadFiles, OfAnotherKindAreToldApart) {
   place.write("step.graph", "G 1 0\nN 0 1 1 0 a\n");
   // Longer than a model may be, so that its reader never sees it.
   place.write("plan.json",
-              R"({"schema": "tidemark.plan", "schema_version": 7, "x": ")" + std::string(2 << 20, 'x') + "\"}");
+              R"({"schema": "tidemark.plan", "schema_version": 8, "x": ")" + std::string(2 << 20, 'x') + "\"}");
   const std::string model = small_model();
   const std::string planned =
       "is a model file, where a plan file is wanted; make its plan first: tidemark plan .* --out";
@@ -198,8 +198,10 @@ TEST(BadDevice, TotalsThatNoPlanFileHoldsAreRefused) {
   expect_wrong("visible: 60.97GiB", "alignment: 1024TiB\n  visible: 60.97GiB",
                "^own\\.yaml:[0-9]+: alignment is 1024.00 TiB; it must be 1 B to 1.00 GiB");
   expect_wrong("bandwidth: 23.4GB/s", "bandwidth: 100B/s", "^own\\.yaml:[0-9]+: bandwidth must be from 1e\\+03");
-  expect_wrong("peak_flops: 313TFLOPS", "peak_flops: 0.000001GFLOPS",
-               "^own\\.yaml:[0-9]+: peak_flops must be from 1e\\+06");
+  place.write("chips/own.yaml", replaced(text_of(source_path("devices/chips/ascend-910b-800t-a2.yaml")),
+                                         "bf16: 313TFLOPS", "bf16: 0.000001GFLOPS"));
+  expect_wrong("chip: ascend-910b-800t-a2", "chip: own",
+               "^own\\.yaml:[0-9]+: chip: chips/own\\.yaml:[0-9]+: bf16 must be from 1e\\+06");
 }
 
 // ---- options --------------------------------------------------------------------------------------------------------

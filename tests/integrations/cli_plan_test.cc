@@ -657,6 +657,23 @@ TEST(Export, NamesTheStateThatSettingsDoNotOffload) {
   })) << json.at("remarks");
 }
 
+TEST(Export, SaysThatNoSettingPlacesTheHead) {
+  const Workplace place;
+  const std::string key = "  communicators: 6\n";
+  std::string model = text_of(small_model());
+  ASSERT_NE(model.find(key), std::string::npos);
+  place.write("apart.yaml", model.insert(model.find(key),
+                                         "  placement: {ranks: [[[0-2], [6, 7]], [[3-5], [mtp]]], head_stage: 2}\n"));
+  const Ran planned = place.run({"plan", "apart.yaml", "--device", "ascend-910b-64g", "--quiet", "--out", "plan.json"});
+  ASSERT_EQ(planned.status, 0) << planned.err;
+  for (const char* framework : {"megatron", "mindspeed", "mindformers"}) {
+    const Json json = json_of(place, {"export", "plan.json", "--to", framework});
+    EXPECT_TRUE(std::ranges::any_of(json.at("remarks"), [](const Json& remark) {
+      return remark.get<std::string>().find("the plan has the main output head on stage 2, before the last") == 0;
+    })) << json.at("remarks");
+  }
+}
+
 TEST(Export, NothingIsSetWhereEverythingFits) {
   const Workplace place;
   ASSERT_EQ(place.run({"plan", small_model(), "--quiet", "--imbalance", "1", "--out", "plan.json"}).status, 0);

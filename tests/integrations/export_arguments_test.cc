@@ -13,6 +13,7 @@
 #include "integrations/formats/search_report.h"
 #include "policies/policies.h"
 #include "tests/support/data.h"
+#include "tests/support/devices.h"
 #include "tests/support/json_text.h"
 
 namespace tidemark {
@@ -23,8 +24,8 @@ using Storages = std::vector<std::string>;
 /// The small model with everything kept, as a plan file.
 formats::PlanFile small_plan(bool overlap, const char* policy = "keep-all") {
   const auto job = formats::read_job(testing::text_of(testing::source_path("models/small-mla-moe.yaml")), "model");
-  const auto machine =
-      formats::read_machine(testing::text_of(testing::source_path("devices/ascend-910b-64g.yaml")), "device");
+  const auto machine = formats::read_machine(testing::text_of(testing::source_path("devices/ascend-910b-64g.yaml")),
+                                             "device", testing::shipped_chips());
   EXPECT_TRUE(job.ok() && machine.ok());
   plan::PlanRequest request{
       .job = job.value(), .machine = machine.value(), .policy = policies::find_policy(policy), .load = 1.0};

@@ -127,8 +127,8 @@ class ConstantFit(unittest.TestCase):
 
 class Constants(unittest.TestCase):
     def test_priors_are_those_of_the_program(self):
-        text = (ROOT / "planner" / "cost" / "timed_device.h").read_text(encoding="utf-8")
-        struct = text[text.index("struct FittedRates"):text.index("struct TimedDevice")]
+        text = (ROOT / "core" / "chip.h").read_text(encoding="utf-8")
+        struct = text[text.index("struct FittedRates"):text.index("struct Chip {")]
         priors = {name.removesuffix("_s"): float(value) for name, value in re.findall(r"double (\w+) = ([0-9.e-]+);", struct)}
         self.assertEqual(priors, {n: c.prior for n, c in CONSTANTS.items()})
 
@@ -249,7 +249,7 @@ class WholeScript(unittest.TestCase):
 class ShippedFiles(unittest.TestCase):
     def test_all_can_be_fitted_or_say_which_can(self):
         fitted = 0
-        for path in sorted((ROOT / "devices" / "time").glob("*.yaml")):
+        for path in sorted((ROOT / "devices" / "chips").glob("*.yaml")):
             with self.subTest(path.name):
                 try:
                     device = device_text.DeviceText(path.read_text(encoding="utf-8"))

@@ -14,6 +14,7 @@
 
 #include "planner/graph_build/layer_placement.h"
 #include "tests/support/data.h"
+#include "tests/support/devices.h"
 
 namespace tidemark {
 namespace {
@@ -33,7 +34,7 @@ graph_build::JobSpec job_from(std::string_view text) {
 }
 
 Machine machine_from(std::string_view text) {
-  const Result<Machine> machine = formats::read_machine(text, "device.yaml");
+  const Result<Machine> machine = formats::read_machine(text, "device.yaml", testing::shipped_chips());
   EXPECT_TRUE(machine.ok()) << (machine.ok() ? "" : machine.error().message);
   return machine.ok() ? machine.value() : Machine{};
 }
@@ -220,12 +221,9 @@ TEST(ShippedFiles, PanguReserveIsFourAndAHalfGiB) {
   EXPECT_EQ(machine.softmax_statistics_width, 8);
 }
 
-TEST(ShippedFiles, AscendRatesAreTheEffectiveOnesOfTheFacts) {
+TEST(ShippedFiles, AscendRatesAreThoseOfTheFacts) {
   const Machine machine = machine_from(shipped("devices/ascend-910b-64g.yaml"));
-  EXPECT_DOUBLE_EQ(machine.peak_flops_per_s * machine.matmul_efficiency, 0.60 * 313e12);
-  EXPECT_DOUBLE_EQ(machine.memory_bytes_per_s * machine.vector_efficiency, 1.1e12);
-  EXPECT_DOUBLE_EQ(machine.intra_node.bytes_per_s, 150e9);
-  EXPECT_DOUBLE_EQ(machine.inter_node.bytes_per_s, 22e9);
+  EXPECT_DOUBLE_EQ(machine.chip.sheet.peak(Precision::bf16), 313e12);
   EXPECT_DOUBLE_EQ(machine.d2h.bytes_per_s, 23.4e9);
   EXPECT_DOUBLE_EQ(machine.h2d.bytes_per_s, 23.4e9);
   EXPECT_DOUBLE_EQ(machine.d2h.latency_ns, 10'000);
@@ -276,7 +274,7 @@ parallel:
   distributed_optimizer: false
   communicators: 5
   framework_memory: 3MiB
-  placement: {ranks: [[[0], [2]], [[1, noop], [3, mtp, mtp 1]]]}
+  placement: {ranks: [[[0], [2, 3]], [[1, noop], [mtp, mtp 1]]], head_stage: 2}
 precision: {parameters: fp16, gradients: bf16, optimizer: {master: fp32, moments: bf16}, reuse_fp32_parameter: true}
 expert_load: {mean: 1.25, coefficient_of_variation: 0.5, layer_correlation: 0.75, popularity_share: 0.125, persistence: 0.5, quantile: 0.9, seed: 42}
 device: some-device
@@ -321,11 +319,11 @@ device: some-device
                    .overlap_forward_backward = true,
                    .hierarchical_expert_communication = true,
                    .expert_exchange_parts = 3,
-                   .slots = {{{{graph_build::Slot::Kind::layer, 0}}, {{graph_build::Slot::Kind::layer, 2}}},
+                   .slots = {{{{graph_build::Slot::Kind::layer, 0}},
+                              {{graph_build::Slot::Kind::layer, 2}, {graph_build::Slot::Kind::layer, 3}}},
                              {{{graph_build::Slot::Kind::layer, 1}, {graph_build::Slot::Kind::noop, -1}},
-                              {{graph_build::Slot::Kind::layer, 3},
-                               {graph_build::Slot::Kind::mtp, 0},
-                               {graph_build::Slot::Kind::mtp, 1}}}},
+                              {{graph_build::Slot::Kind::mtp, 0}, {graph_build::Slot::Kind::mtp, 1}}}},
+                   .head_stage = 2,
                    .parameter_bytes = 2,
                    .gradient_bytes = 2,
                    .optimizer_bytes = 8,
@@ -578,7 +576,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "(one for each "
                 "empty slot) or change pipeline or virtual_pipeline"},
         BadCase{"MtpNotInTheLastStage", kBatchLine, placed("{noop_slots: [9, 10, 11], mtp_slot: 0}"), "placement:",
-                "MTP module 0 lies on rank 0 chunk 0; it belongs to the last chunk of the last rank, beside the output "
+                "MTP module 0 lies on rank 0 chunk 0; it belongs to the last chunk of the last rank, beside its output "
                 "head"},
         BadCase{"RanksTooFew", kBatchLine, placed("ranks: [[[0-3], [4-7, mtp]]]"),
                 "placement:", "the placement has 1 ranks; pipeline is 2"},
@@ -720,6 +718,7 @@ TEST(BadJobText, EveryTruncationAndRandomDamageIsAnErrorOrAJobNeverACrash) {
 // ---- devices ------------------------------------------------------------------------------------------------------
 
 const std::string kDevice = R"(name: test-device
+chip: ascend-910b-800t-a2
 memory:
   visible: 60GiB
   context: 1GiB
@@ -727,22 +726,12 @@ memory:
   collective_buffer: 400MiB
   alignment: 256B
 compute:
-  peak_flops: 300TFLOPS
-  matmul_efficiency: 0.6
-  grouped_matmul_efficiency: 0.5
-  attention_efficiency: 0.4
-  memory_bandwidth: 1.6TB/s
-  vector_efficiency: 0.7
-  launch: 5us
   copy_launch: 10us
   softmax_statistics_width: 8
 links:
   d2h: {bandwidth: 23.4GB/s, latency: 1us}
   h2d: {bandwidth: 24GB/s, latency: 2us}
-  intra_node: {bandwidth: 150GB/s, latency: 3us}
-  inter_node: {bandwidth: 22GB/s, latency: 0.5ms}
 host:
-  devices_per_node: 8
   pinned_per_device: 64GiB
   pinned_per_node: 512GiB
 )";
@@ -754,20 +743,11 @@ TEST(ReadMachine, FillsEveryFieldFromItsOwnKey) {
                             .workspace_bytes = 512_MiB,
                             .collective_buffer_bytes = 400_MiB,
                             .alignment_bytes = 256,
-                            .peak_flops_per_s = 300e12,
-                            .matmul_efficiency = 0.6,
-                            .grouped_matmul_efficiency = 0.5,
-                            .attention_efficiency = 0.4,
-                            .memory_bytes_per_s = 1.6e12,
-                            .vector_efficiency = 0.7,
-                            .launch_ns = 5e3,
+                            .chip = testing::shipped_chips()("ascend-910b-800t-a2").value(),
                             .copy_launch_ns = 10e3,
                             .softmax_statistics_width = 8,
                             .d2h = {23.4e9, 1e3},
                             .h2d = {24e9, 2e3},
-                            .intra_node = {150e9, 3e3},
-                            .inter_node = {22e9, 0.5e6},
-                            .devices_per_node = 8,
                             .host_bytes_per_device = 64_GiB,
                             .host_bytes_per_node = 512_GiB};
   EXPECT_EQ(machine_from(kDevice), expected);
@@ -778,7 +758,7 @@ class BadDevice : public ::testing::TestWithParam<BadCase> {};
 TEST_P(BadDevice, IsRefusedWithLineAndRemedy) {
   const BadCase& bad = GetParam();
   const std::string text = changed(kDevice, bad.from, bad.to);
-  EXPECT_EQ(error_of(formats::read_machine(text, "d.yaml")),
+  EXPECT_EQ(error_of(formats::read_machine(text, "d.yaml", testing::shipped_chips())),
             fmt::format("d.yaml:{}: {}", line_with(text, bad.marker), bad.message));
 }
 
@@ -805,22 +785,23 @@ INSTANTIATE_TEST_SUITE_P(
                 "alignment is 100 B; it must be a power of two, like 512B"},
         BadCase{"ZeroAlignment", "alignment: 256B", "alignment: 0B", "alignment",
                 "alignment is 0 B; it must be 1 B to 1.00 GiB"},
-        BadCase{"RateWithoutUnit", "memory_bandwidth: 1.6TB/s", "memory_bandwidth: 1.6", "memory_bandwidth",
-                "memory_bandwidth: '1.6' is not a rate; write a number and a unit (" + kRates + "), like 23.4GB/s"},
-        BadCase{"SizeForRate", "memory_bandwidth: 1.6TB/s", "memory_bandwidth: 1.6TB", "memory_bandwidth",
-                "memory_bandwidth: '1.6TB' is not a rate; write a number and a unit (" + kRates + "), like 23.4GB/s"},
+        BadCase{"RateWithoutUnit", "bandwidth: 24GB/s", "bandwidth: 24", "h2d",
+                "bandwidth: '24' is not a rate; write a number and a unit (" + kRates + "), like 23.4GB/s"},
+        BadCase{"SizeForRate", "bandwidth: 24GB/s", "bandwidth: 24GB", "h2d",
+                "bandwidth: '24GB' is not a rate; write a number and a unit (" + kRates + "), like 23.4GB/s"},
         BadCase{"ZeroRate", "{bandwidth: 24GB/s, latency: 2us}", "{bandwidth: 0GB/s, latency: 2us}", "h2d",
                 "bandwidth must be from 1e+03 to 1e+18 a second, like 23.4GB/s"},
         BadCase{"NegativeRate", "{bandwidth: 24GB/s, latency: 2us}", "{bandwidth: -24GB/s, latency: 2us}", "h2d",
                 "bandwidth: '-24GB/s' is not a rate; write a number and a unit (" + kRates + "), like 23.4GB/s"},
-        BadCase{"BareFlops", "peak_flops: 300TFLOPS", "peak_flops: 3e14", "peak_flops",
-                "peak_flops: '3e14' is not a compute rate; write a number and a unit (GFLOPS, TFLOPS, PFLOPS), like "
-                "313TFLOPS"},
-        BadCase{"BareTime", "  launch: 5us", "  launch: 5", "  launch",
-                "launch: '5' is not a time; write a number and a unit (ns, us, ms, s), like 10us"},
-        BadCase{"AbsurdTime", "  launch: 5us", "  launch: 5s", "  launch", "launch is above 1s; write like 10us"},
-        BadCase{"ShareAboveOne", "  matmul_efficiency: 0.6", "  matmul_efficiency: 60", "  matmul_efficiency",
-                "matmul_efficiency is 60; it is a share of the peak, above 0 and at most 1"},
+        BadCase{"NoChip", "chip: ascend-910b-800t-a2\n", "", "name",
+                "the file lacks the key 'chip'; add `chip: <name>`"},
+        BadCase{"BareTime", "copy_launch: 10us", "copy_launch: 5", "copy_launch",
+                "copy_launch: '5' is not a time; write a number and a unit (ns, us, ms, s), like 10us"},
+        BadCase{"AbsurdTime", "copy_launch: 10us", "copy_launch: 5s", "copy_launch",
+                "copy_launch is above 1s; write like 10us"},
+        BadCase{"RateOfTheChip", "  copy_launch: 10us", "  matmul_efficiency: 0.6\n  copy_launch: 10us",
+                "matmul_efficiency",
+                "unknown key 'matmul_efficiency' in section compute; it knows copy_launch, softmax_statistics_width"},
         BadCase{"MissingLink", "  h2d: {bandwidth: 24GB/s, latency: 2us}\n", "",
                 "links:", "section links lacks the key 'h2d'; add a section `h2d:`"},
         BadCase{"MissingLatency", "{bandwidth: 24GB/s, latency: 2us}", "{bandwidth: 24GB/s}", "h2d",
@@ -829,14 +810,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "unknown key 'work_space' in section memory; did you mean 'workspace'?"},
         BadCase{"NodeSmallerThanDevice", "pinned_per_node: 512GiB", "pinned_per_node: 32GiB", "pinned_per_node",
                 "pinned_per_node is 32.00 GiB, less than pinned_per_device 64.00 GiB; raise it"},
-        BadCase{"NoDevicesPerNode", "devices_per_node: 8", "devices_per_node: 0", "devices_per_node",
-                "devices_per_node is 0; it must be 1 to 1024"},
         BadCase{"WidthOutOfRange", "softmax_statistics_width: 8", "softmax_statistics_width: 0",
                 "softmax_statistics_width", "softmax_statistics_width is 0; it must be 1 to 64"}),
     case_name);
 
 TEST(BadDeviceText, AJobIsNotADevice) {
-  EXPECT_NE(error_of(formats::read_machine(kJob, "d")).find("d:1: unknown key 'model' in the file"), std::string::npos);
+  EXPECT_NE(
+      error_of(formats::read_machine(kJob, "d", testing::shipped_chips())).find("d:1: unknown key 'model' in the file"),
+      std::string::npos);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "policies/policies.h"
 #include "tests/support/captured_steps.h"
 #include "tests/support/data.h"
+#include "tests/support/devices.h"
 #include "tests/support/json_text.h"
 #include "tests/support/plan_figures.h"
 #include "tests/support/tiny_graph.h"
@@ -93,7 +94,7 @@ graph_build::JobSpec small_job() {
 
 Machine small_machine() {
   const auto path = testing::source_path("devices/ascend-910b-64g.yaml");
-  Result<Machine> machine = formats::read_machine(testing::text_of(path), path.string());
+  Result<Machine> machine = formats::read_machine(testing::text_of(path), path.string(), testing::shipped_chips());
   EXPECT_TRUE(machine.ok());
   return machine.value();
 }
@@ -210,6 +211,10 @@ struct MemberCounter {
   void slots(std::string_view, const T&) {
     ++count;
   }
+  template <class T>
+  void tiles(std::string_view, const T&) {
+    ++count;
+  }
 };
 
 template <class T>
@@ -227,7 +232,9 @@ TEST(ProgramFile, EveryMemberIsInTheTables) {
   EXPECT_EQ(walked<graph_build::ParallelSpec>(), members<graph_build::ParallelSpec>());
   EXPECT_EQ(walked<graph_build::ExpertLoadSpec>(), members<graph_build::ExpertLoadSpec>());
   EXPECT_EQ(walked<graph_build::JobSpec>(), members<graph_build::JobSpec>());
-  EXPECT_EQ(walked<Machine>(), members<Machine>());
+  EXPECT_EQ(walked<Machine>(), members<Machine>() + 1);  // the chip's sheet and rates
+  EXPECT_EQ(walked<DeviceSheet>(), members<DeviceSheet>());
+  EXPECT_EQ(walked<FittedRates>(), members<FittedRates>());
   EXPECT_EQ(walked<plan::RankFigures>(), members<plan::RankFigures>());
   EXPECT_EQ(walked<plan::PlanAttempt>(), members<plan::PlanAttempt>());
   EXPECT_EQ(walked<plan::StepFigures>(), members<plan::StepFigures>());
@@ -412,11 +419,11 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  for (const char* other : {"1", "2", "3", "4", "5", "6", "8"})
+  for (const char* other : {"1", "2", "3", "4", "5", "6", "7", "9"})
     expect_error(
-        replaced(text, "\"schema_version\":7", std::string("\"schema_version\":") + other),
-        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 7: plan again");
-  expect_error(replaced(text, "\"schema_version\":7", "\"schema_version\":\"4\""),
+        replaced(text, "\"schema_version\":8", std::string("\"schema_version\":") + other),
+        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 8: plan again");
+  expect_error(replaced(text, "\"schema_version\":8", "\"schema_version\":\"4\""),
                "/schema_version: must be a whole number");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
@@ -498,7 +505,7 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
     bad.at(nlohmann::json::json_pointer(pointer)) = value;
     expect_error(bad.dump(), "plan.json: " + pointer + ": " + says);
   };
-  for (const char* link : {"d2h", "h2d", "intra_node", "inter_node"}) {
+  for (const char* link : {"d2h", "h2d"}) {
     const std::string pointer = std::string("/machine/") + link;
     for (const double rate : {0.0, -1.0, 1e-300, 1e300})
       expect_refused(pointer + "/bytes_per_s", rate, fmt::format("is {}; it must be at least 1000", rate));
@@ -507,16 +514,22 @@ TEST(ProgramFile, NumbersWithoutSenseAreRefused) {
     expect_refused(pointer + "/latency_ns", -1.5, "is -1.5; it must be at least 0");
     expect_refused(pointer + "/latency_ns", 1e18, "is 1e+18; it must be at least 0 and at most 1000000000");
   }
-  for (const char* share : {"matmul", "grouped_matmul", "attention", "vector"}) {
-    const std::string pointer = std::string("/machine/") + share + "_efficiency";
+  for (const char* share : {"matmul", "grouped_matmul", "attention", "memory", "intra_link", "inter_link", "fp8"}) {
+    const std::string pointer = std::string("/machine/rates/") + share + "_share";
     expect_refused(pointer, 0, "is 0; it must be above 0 and at most 1");
     expect_refused(pointer, 1.5, "is 1.5; it must be above 0 and at most 1");
   }
-  expect_refused("/machine/peak_flops_per_s", 0, "is 0; it must be at least 1000000");
-  expect_refused("/machine/memory_bytes_per_s", -3, "is -3; it must be at least 1000");
-  expect_refused("/machine/launch_ns", -1, "is -1; it must be at least 0");
+  expect_refused("/machine/sheet/bf16_flops_per_s", 0, "is 0; it must be at least 1000000");
+  expect_refused("/machine/sheet/memory_bytes_per_s", -3, "is -3; it must be at least 1000");
+  expect_refused("/machine/sheet/cores", 0, "must be a whole number from 1 to 65536");
+  expect_refused("/machine/sheet/tiles", nlohmann::json::array(), "has 0 tiles; a device has 1 to 16");
+  expect_refused("/machine/sheet/tiles/0/0", 0, "must be a whole number from 1");
+  expect_refused("/machine/sheet/tiles/0/2", 1.5, "is 1.5; it must be above 0 and at most 1");
+  for (const char* time : {"launch_s", "hop_s"})
+    expect_refused(std::string("/machine/rates/") + time, -1, "is -1; it must be at least 0 and at most 1");
+  expect_refused("/machine/copy_launch_ns", -1, "is -1; it must be at least 0");
   expect_refused("/machine/softmax_statistics_width", 0, "must be a whole number from 1 to 64");
-  expect_refused("/machine/devices_per_node", 0, "must be a whole number from 1");
+  expect_refused("/machine/sheet/devices_per_node", 0, "must be a whole number from 1");
   for (const char* pointer : {"/machine/alignment_bytes", "/ranks/1/program/arenas/0/alignment_bytes"}) {
     for (const std::int64_t alignment : {3, 513})
       expect_refused(pointer, alignment, fmt::format("is {}; it must be a power of two", alignment));

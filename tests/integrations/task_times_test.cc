@@ -71,7 +71,8 @@ TEST(TaskTimes, FollowTheFullestDevice) {
   EXPECT_GT(routed, 20U);
 }
 
-/// n chunks take what the op takes, and n - 1 launches or latencies besides.
+/// n chunks take what the op takes, and besides at most n - 1 times what none of its rows take: a launch, which may be
+/// hidden beside kernels, the start of tiles, and of weights' gradients what is added to.
 TEST(TaskTimes, EveryChunkIsLaunched) {
   const PlannedStep step = routed_step(3, 60);
   for (const plan::RankPlan& rank : step.outcome.ranks) {
@@ -84,7 +85,10 @@ TEST(TaskTimes, EveryChunkIsLaunched) {
       const auto whole = static_cast<double>(cost::op_ns(op, step.request.machine, 1.0));
       double chunks = 0;
       for (int chunk = 0; chunk < 4; ++chunk) chunks += cost::chunk_ns(op, step.request.machine, 1.0, 4);
-      EXPECT_NEAR(chunks, whole + 3 * step.request.machine.launch_ns, 1) << op.name;
+      EXPECT_GE(chunks, whole - 1) << op.name;
+      const double empty = cost::chunk_ns(op, step.request.machine, 1.0, 1'000'000'000);
+      EXPECT_LE(chunks, whole + 3 * empty + 1) << op.name;
+      EXPECT_GE(empty, 1e9 * step.request.machine.chip.rates.launch_s) << op.name;
     }
   }
 }

@@ -20,7 +20,6 @@
 namespace tidemark {
 namespace {
 
-using cost::Precision;
 using formats::TimeDeviceFile;
 using testing::source_path;
 using testing::text_of;
@@ -82,20 +81,20 @@ TEST(TimeDeviceFile, EveryKeyIsRead) {
   const Result<TimeDeviceFile> read = formats::read_time_device(kFile, "d.yaml");
   ASSERT_TRUE(read.ok()) << read.error().message;
   const TimeDeviceFile& file = read.value();
-  const cost::DeviceSheet& sheet = file.device.sheet;
-  EXPECT_EQ(file.device.name, "tiny");
+  const DeviceSheet& sheet = file.device.sheet;
+  EXPECT_EQ(file.name, "tiny");
   EXPECT_EQ(sheet.peak(Precision::bf16), 312e12);
   EXPECT_EQ(sheet.peak(Precision::tf32), 109.2e12);
   EXPECT_EQ(sheet.peak(Precision::nvfp4), 500e12);
   EXPECT_EQ(sheet.peak(Precision::fp8), 0) << "not given: not supported";
   EXPECT_EQ(sheet.memory_bytes_per_s, 2039e9);
   EXPECT_EQ(sheet.cores, 108);
-  EXPECT_EQ(sheet.tiles, (std::vector<cost::MatmulTile>{{256, 128, 1.0}, {64, 32, 0.6}}));
+  EXPECT_EQ(sheet.tiles, (std::vector<MatmulTile>{{256, 128, 1.0}, {64, 32, 0.6}}));
   EXPECT_EQ(sheet.intra_bytes_per_s, 300e9);
   EXPECT_EQ(sheet.inter_bytes_per_s, 25e9);
   EXPECT_EQ(sheet.devices_per_node, 72);
   EXPECT_TRUE(sheet.is_hopper_or_later);
-  const cost::FittedRates& rates = file.device.rates;
+  const FittedRates& rates = file.device.rates;
   EXPECT_EQ(rates.matmul, 0.81);
   EXPECT_EQ(rates.tile_start, 146.5);
   EXPECT_EQ(rates.memory, 0.77);
@@ -123,14 +122,14 @@ TEST(TimeDeviceFile, ConstantsOfAnotherAreItsRatesAndFactors) {
   EXPECT_TRUE(twin.value().factors.empty());
   const TimeDeviceFile owner = formats::read_time_device(kFile, "d.yaml").value();
   ASSERT_TRUE(formats::share_constants(twin.value(), owner).ok());
-  EXPECT_EQ(twin.value().device.name, "twin");
+  EXPECT_EQ(twin.value().name, "twin");
   EXPECT_EQ(twin.value().device.rates.matmul, 0.81);
   EXPECT_EQ(twin.value().factors, owner.factors);
   EXPECT_EQ(twin.value().base_source, "foundry");
   EXPECT_EQ(twin.value().fitted, owner.fitted);
 
   TimeDeviceFile chained = twin.value();
-  chained.device.name = "third", chained.constants = "twin";
+  chained.name = "third", chained.constants = "twin";
   const Status status = formats::share_constants(chained, twin.value());
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().message,
@@ -222,23 +221,23 @@ TEST(TimeDeviceFile, MistakesOfShared) {
 
 TEST(TimeDeviceFile, ShippedOnesAreReadAndFitFewConstants) {
   std::set<std::string> names, owners;
-  for (const auto& entry : std::filesystem::directory_iterator(source_path("devices/time"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(source_path("devices/chips"))) {
     const Result<TimeDeviceFile> file = formats::read_time_device(text_of(entry.path()), entry.path().string());
     ASSERT_TRUE(file.ok()) << file.error().message;
-    EXPECT_EQ(file.value().device.name, entry.path().stem().string());
+    EXPECT_EQ(file.value().name, entry.path().stem().string());
     EXPECT_LE(file.value().fitted.size(), formats::kMostFittedConstants);
     EXPECT_EQ(file.value().fitted.empty(), formats::shares_constants(file.value()));
     EXPECT_EQ(file.value().factors.empty(), formats::shares_constants(file.value()));
-    names.insert(file.value().device.name);
+    names.insert(file.value().name);
     owners.insert(file.value().constants);
   }
   EXPECT_EQ(names, (std::set<std::string>{"a100-40g", "a100-80g", "a100-vtrain8", "ascend-910b-800t-a2",
-                                          "ascend-910b-900-a2", "ascend-910b-a2pod", "ascend-ci", "b200", "b300",
-                                          "gb200", "gb300", "h100", "h100-500w", "h200"}));
+                                          "ascend-910b-900-a2", "ascend-910b-a2pod", "ascend-910c", "ascend-ci", "b200",
+                                          "b300", "gb200", "gb300", "h100", "h100-500w", "h200"}));
   EXPECT_TRUE(std::ranges::includes(names, owners)) << "constants are shared with a device that is not shipped";
   for (const std::string& owner : owners) {
     const TimeDeviceFile file =
-        formats::read_time_device(text_of(source_path("devices/time/" + owner + ".yaml")), owner).value();
+        formats::read_time_device(text_of(source_path("devices/chips/" + owner + ".yaml")), owner).value();
     EXPECT_FALSE(formats::shares_constants(file)) << owner;
   }
 }

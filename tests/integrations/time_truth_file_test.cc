@@ -116,7 +116,7 @@ TEST(TimeTruth, RowsOfRecipes) {
   const TimeRow table = own("bridge/l");
   EXPECT_TRUE(table.run.sends_once_a_node);
   EXPECT_TRUE(table.run.model.alternates_window);
-  EXPECT_EQ(table.run.precision, cost::Precision::mxfp8);
+  EXPECT_EQ(table.run.precision, Precision::mxfp8);
   EXPECT_TRUE(has_note(table, "windows alternate"));
   EXPECT_TRUE(has_note(table, "mxfp8"));
   const TimeRow overlap = own("bridge-overlap/");

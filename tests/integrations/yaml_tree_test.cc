@@ -9,6 +9,7 @@
 
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_yaml.h"
+#include "tests/support/devices.h"
 
 namespace tidemark {
 namespace {
@@ -56,9 +57,9 @@ TEST(YamlTree, ACommaAloneEnds) {
 
 TEST(YamlTree, ACommaAloneEndsForEveryReader) {
   for (const std::string text : {",", "- a\n, b", "a: 1\n---\n,", "]", "}\n"}) {
-    for (const std::string& message :
-         {formats::read_job(text, "f").error().message, formats::read_machine(text, "f").error().message,
-          formats::read_arguments(text, "f").error().message}) {
+    for (const std::string& message : {formats::read_job(text, "f").error().message,
+                                       formats::read_machine(text, "f", testing::shipped_chips()).error().message,
+                                       formats::read_arguments(text, "f").error().message}) {
       EXPECT_TRUE(message.starts_with("f:")) << message;
       EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     }
@@ -119,7 +120,8 @@ TEST(YamlTree, SignsAreCountedBeforeParsing) {
 
 TEST(YamlTree, LineSeparatorsOfUnicodeDoNotReachAMessage) {
   for (const std::string separator : {"\xe2\x80\xa8", "\xe2\x80\xa9", "\xc2\x85"}) {
-    const std::string message = formats::read_machine("\"a" + separator + "b\": 1\n", "f").error().message;
+    const std::string message =
+        formats::read_machine("\"a" + separator + "b\": 1\n", "f", testing::shipped_chips()).error().message;
     EXPECT_NE(message.find("'a?b'"), std::string::npos) << message;
   }
 }

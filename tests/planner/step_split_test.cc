@@ -2,13 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "planner/budget_check.h"
+#include "planner/cost/cost_model.h"
 #include "planner/gap_report.h"
 #include "planner/graph_build/layer_time.h"
+#include "planner/graph_build/step_graph.h"
 #include "planner/schedule/peak.h"
+#include "planner/stage_balance.h"
 #include "planner/time_split.h"
+#include "policies/policies.h"
 #include "tests/support/pangu.h"
 #include "tests/support/tiny_outcome.h"
 
@@ -33,6 +40,54 @@ TEST(TimeSplit, LinesAddUpToTheStep) {
   const TimeSplit mean = mean_split(splits);
   EXPECT_EQ(sum_of(mean), mean.step_ns);
   EXPECT_EQ(mean.step_ns, outcome.step.step_ns);
+}
+
+/// Every op of the graph once: nothing is recomputed.
+TEST(StageBalance, IsThatOfTheOpsOfRanksAndChunks) {
+  const graph_build::JobSpec job = testing::llama3_70b_job();
+  const Machine machine = testing::ascend_910b();
+  const auto planned = plan_step({.job = job, .machine = machine, .policy = policies::find_policy("keep-all")});
+  ASSERT_TRUE(planned.ok()) << planned.error().message;
+  std::vector<double> by_rank, by_chunk;
+  for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank) {
+    const Graph graph = graph_build::build_step_graph(job, machine, rank, 1.0).value();
+    const std::vector<std::int64_t> durations = cost::op_durations(graph, machine, 1.0);
+    std::vector<double> chunks(static_cast<std::size_t>(job.parallel.virtual_pipeline), 0);
+    for (std::size_t op = 0; op < graph.ops.size(); ++op) {
+      const SiteId site = graph.ops[op].site;
+      if (graph.template_of(id_of<OpId>(op)).lane != Lane::compute || site == kNone<SiteId>) continue;
+      if (graph.sites[row(site)].micro_batch < 0) continue;
+      chunks[static_cast<std::size_t>(graph.sites[row(site)].chunk)] += static_cast<double>(durations[op]);
+    }
+    by_rank.push_back(std::accumulate(chunks.begin(), chunks.end(), 0.0));
+    by_chunk.insert(by_chunk.end(), chunks.begin(), chunks.end());
+  }
+  const auto above = [](const std::vector<double>& times) {
+    const double sum = std::accumulate(times.begin(), times.end(), 0.0);
+    return 100 * (*std::ranges::max_element(times) * static_cast<double>(times.size()) / sum - 1);
+  };
+  const std::optional<StageBalance> balance = stage_balance(planned.value(), job.parallel);
+  ASSERT_TRUE(balance.has_value());
+  EXPECT_NEAR(balance->rank_percent, above(by_rank), 1e-9);
+  EXPECT_NEAR(balance->chunk_percent, above(by_chunk), 1e-9);
+  // Layers are even: the output head makes its rank the busiest, and its chunk more so.
+  EXPECT_EQ(balance->busiest_rank, job.parallel.pipeline - 1);
+  EXPECT_EQ(balance->busiest_chunk_rank, job.parallel.pipeline - 1);
+  EXPECT_EQ(balance->busiest_chunk, job.parallel.virtual_pipeline - 1);
+  EXPECT_GT(balance->chunk_percent, balance->rank_percent);
+}
+
+TEST(StageBalance, IsOfWholeStepsAlone) {
+  PlanOutcome outcome = testing::tiny_outcome();
+  const graph_build::ParallelSpec parallel = testing::tiny_request().job.parallel;
+  EXPECT_TRUE(stage_balance(outcome, parallel).has_value());
+  graph_build::ParallelSpec one = parallel;
+  one.pipeline = 1;
+  EXPECT_FALSE(stage_balance(outcome, one).has_value());
+  outcome.ranks.front().task_ns.clear();
+  EXPECT_FALSE(stage_balance(outcome, parallel).has_value());
+  outcome.ranks.erase(outcome.ranks.begin());
+  EXPECT_FALSE(stage_balance(outcome, parallel).has_value());
 }
 
 TEST(Gap, LinesAddUpOnBothSides) {

@@ -9,6 +9,7 @@
 #include "integrations/formats/import_yaml.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
+#include "tests/support/devices.h"
 #include "tests/support/source_dir.h"
 
 namespace tidemark::policies {
@@ -21,7 +22,7 @@ plan::PlanRequest request_for(const std::string& model, const std::string& devic
   const Result<std::string> model_text = formats::read_file(model_path), device_text = formats::read_file(device_path);
   EXPECT_TRUE(model_text.ok() && device_text.ok());
   return {.job = formats::read_job(model_text.value(), model_path).value(),
-          .machine = formats::read_machine(device_text.value(), device_path).value(),
+          .machine = formats::read_machine(device_text.value(), device_path, testing::shipped_chips()).value(),
           .policy = find_policy(policy),
           .budget_bytes = budget,
           .load = 1.0};

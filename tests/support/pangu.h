@@ -64,7 +64,7 @@ inline graph_build::ModelSpec pangu_model() {
           .norm = graph_build::NormPlacement::sandwich};
 }
 
-/// Slot i holds layer i; slots 61 and 63 are no-ops, slot 62 the MTP module.
+/// Slot i holds layer i; slots 61 and 63 are no-ops, slot 62 the MTP module; the main head sits with layer 60.
 inline graph_build::JobSpec pangu_job() {
   graph_build::JobSpec job{.model = pangu_model(),
                            .parallel = {.tensor = 8,
@@ -79,6 +79,7 @@ inline graph_build::JobSpec pangu_job() {
                                         .overlap_forward_backward = true,
                                         .hierarchical_expert_communication = true},
                            .device = "ascend-910b-64g"};
+  job.parallel.head_stage = 30;
   auto& slots = job.parallel.slots;
   slots.assign(16, std::vector<std::vector<graph_build::Slot>>(2));
   for (std::int32_t slot = 0; slot < 64; ++slot) {
@@ -95,6 +96,27 @@ inline graph_build::JobSpec pangu_job() {
   return job;
 }
 
+/// devices/chips/ascend-910b-800t-a2.yaml.
+inline Chip ascend_chip() {
+  return {.sheet = {.flops_per_s = {313e12, 313e12, 78.25e12},
+                    .memory_bytes_per_s = 1.6e12,
+                    .cores = 20,
+                    .tiles = {{256, 128, 1.0}, {128, 128, 0.93}},
+                    .intra_bytes_per_s = 196e9,
+                    .inter_bytes_per_s = 25e9,
+                    .devices_per_node = 8},
+          .rates = {.matmul = 0.6394,
+                    .tile_start = 158.5,
+                    .memory = 0.3325,
+                    .launch_s = 18.11e-6,
+                    .intra_link = 0.6996,
+                    .inter_link = 0.8594,
+                    .hop_s = 22e-6,
+                    .attention = 0.3408,
+                    .grouped_matmul = 0.8701,
+                    .fp8 = 0.9}};
+}
+
 inline Machine ascend_910b() {
   return {.name = "ascend-910b-64g",
           .visible_bytes = static_cast<Bytes>(60.97 * static_cast<double>(kGiB)),
@@ -102,20 +124,11 @@ inline Machine ascend_910b() {
           .workspace_bytes = 512 * kMiB,
           .collective_buffer_bytes = 400 * kMiB,
           .alignment_bytes = 512,
-          .peak_flops_per_s = 313e12,
-          .matmul_efficiency = 0.6,
-          .grouped_matmul_efficiency = 0.6,
-          .attention_efficiency = 0.6,
-          .memory_bytes_per_s = 1.6e12,
-          .vector_efficiency = 0.6875,
-          .launch_ns = 5000,
+          .chip = ascend_chip(),
           .copy_launch_ns = 10000,
           .softmax_statistics_width = 8,
           .d2h = {.bytes_per_s = 23.4e9, .latency_ns = 10000},
           .h2d = {.bytes_per_s = 23.4e9, .latency_ns = 10000},
-          .intra_node = {.bytes_per_s = 150e9, .latency_ns = 10000},
-          .inter_node = {.bytes_per_s = 22e9, .latency_ns = 20000},
-          .devices_per_node = 8,
           .host_bytes_per_device = 64 * kGiB,
           .host_bytes_per_node = 512 * kGiB};
 }

@@ -9,6 +9,7 @@
 #include "planner/decide/sites/problem.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/simulate/simulator.h"
+#include "tests/support/plain_chip.h"
 
 namespace tidemark::testing {
 
@@ -17,19 +18,10 @@ namespace tidemark::testing {
   return {.name = "tiny",
           .visible_bytes = kGiB,
           .alignment_bytes = 1,
-          .peak_flops_per_s = 1e12,
-          .matmul_efficiency = 1,
-          .grouped_matmul_efficiency = 1,
-          .attention_efficiency = 1,
-          .memory_bytes_per_s = 1e12,
-          .vector_efficiency = 1,
-          .launch_ns = 0,
+          .chip = plain_chip(1e12, 1e12, 1e9),
           .copy_launch_ns = 10,
           .d2h = {.bytes_per_s = 1e9},
           .h2d = {.bytes_per_s = 1e9},
-          .intra_node = {.bytes_per_s = 1e9},
-          .inter_node = {.bytes_per_s = 1e9},
-          .devices_per_node = 8,
           .host_bytes_per_device = kGiB,
           .host_bytes_per_node = 8 * kGiB};
 }

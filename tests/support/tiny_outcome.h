@@ -14,6 +14,7 @@
 #include "planner/planner.h"
 #include "planner/schedule/scheduler.h"
 #include "planner/simulate/simulator.h"
+#include "tests/support/plain_chip.h"
 #include "tests/support/tiny_graph.h"
 
 namespace tidemark::testing {
@@ -24,17 +25,10 @@ inline Machine tiny_machine() {
           .context_bytes = 3000,
           .workspace_bytes = 2000,
           .collective_buffer_bytes = 100,
-          .peak_flops_per_s = 1e12,
-          .matmul_efficiency = 0.5,
-          .grouped_matmul_efficiency = 0.5,
-          .attention_efficiency = 0.5,
-          .memory_bytes_per_s = 1e12,
-          .vector_efficiency = 0.8,
+          .chip = plain_chip(1e12, 1e12, 20e9),
           .copy_launch_ns = 100,
           .d2h = {.bytes_per_s = 20e9},
           .h2d = {.bytes_per_s = 20e9},
-          .intra_node = {.bytes_per_s = 20e9},
-          .inter_node = {.bytes_per_s = 20e9},
           .host_bytes_per_device = 64 * kKiB};
 }
 

@@ -32,7 +32,8 @@ std::int64_t findings(const PlannedStep& step) {
 
 /// Says from the order of tasks alone whether a run must go wrong: two touches of the same bytes, one of them a write,
 /// that nothing orders, in one task or two; a read whose bytes were written for another residency since they were for
-/// its own; or a read of what no task has written. What stays all step is written before it and read behind it.
+/// its own; or a read of what no task has written. What stays all step, on the device or as state on the host, is
+/// written before it and read behind it.
 /// Compares all pairs; shares no code with the checkers but the order of tasks.
 class Wrong {
  public:
@@ -68,7 +69,7 @@ class Wrong {
     std::vector<ResidencyId> all;
     const auto& residencies = program_.schedule.residencies;
     for (std::size_t r = 0; r < residencies.size(); ++r)
-      if (residencies[r].space == MemorySpace::device && residencies[r].first_task == id_of<TaskId>(0) &&
+      if (residencies[r].first_task == id_of<TaskId>(0) &&
           row(residencies[r].last_task) + 1 == program_.schedule.tasks.size())
         all.push_back(id_of<ResidencyId>(r));
     return all;

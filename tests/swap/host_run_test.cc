@@ -17,6 +17,7 @@
 #include "integrations/run/run_plan.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
+#include "tests/support/devices.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/source_dir.h"
 
@@ -26,12 +27,13 @@ namespace {
 plan::PlanRequest small_request(std::optional<Bytes> budget) {
   const std::string root = testing::source_dir();
   const std::string model = root + "/models/small-mla-moe.yaml", device = root + "/devices/ascend-910b-64g.yaml";
-  return {.job = formats::read_job(formats::read_file(model).value(), model).value(),
-          .machine = formats::read_machine(formats::read_file(device).value(), device).value(),
-          // One that searches no longer than it must, where the search is none of what is tested.
-          .policy = policies::find_policy(testing::kThreadsOnly ? "greedy" : "optimal"),
-          .budget_bytes = budget,
-          .load = 1.1};
+  return {
+      .job = formats::read_job(formats::read_file(model).value(), model).value(),
+      .machine = formats::read_machine(formats::read_file(device).value(), device, testing::shipped_chips()).value(),
+      // One that searches no longer than it must, where the search is none of what is tested.
+      .policy = policies::find_policy(testing::kThreadsOnly ? "greedy" : "optimal"),
+      .budget_bytes = budget,
+      .load = 1.1};
 }
 
 /// Under ThreadSanitizer one rank is enough, and all the time there is: the one that has to swap.

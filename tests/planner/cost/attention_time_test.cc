@@ -49,7 +49,7 @@ TEST(AttentionTime, UnevenHeadsAreOfTheirMeanWidth) {
 TEST(AttentionTime, Flash2ReachesLessOnHopperOnly) {
   Attention flash_2 = attention();
   flash_2.is_flash_2 = true;
-  TimedDevice hopper = round_device();
+  Chip hopper = round_device();
   hopper.sheet.is_hopper_or_later = true;
   const double own_s = attention_passes(attention(), hopper).forward_s;
   EXPECT_DOUBLE_EQ(attention_passes(flash_2, hopper).forward_s, own_s / 0.45);

@@ -13,7 +13,7 @@ namespace {
 // node.
 
 TEST(GroupSpan, CountsTheRanksOfANode) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   for (const auto& [ranks, stride, per_node] :
        {std::tuple{1, 1, 1}, {4, 1, 4}, {8, 1, 8}, {64, 1, 8}, {8, 2, 4}, {4, 3, 2}, {8, 8, 1}, {8, 64, 1}}) {
     const GroupSpan span = group_span(ranks, stride, device);
@@ -23,14 +23,14 @@ TEST(GroupSpan, CountsTheRanksOfANode) {
 }
 
 TEST(Ring, InsideANodeRunsAtItsLink) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   // Three hops as a tree of eight, 7/8 of 8 GB at 200 GB/s.
   EXPECT_DOUBLE_EQ(ring_s(8e9, 1, group_span(8, 1, device), {}, device), 3 * 20e-6 + 7e9 / 200e9);
   EXPECT_DOUBLE_EQ(ring_s(8e9, 2, group_span(8, 1, device), {}, device), 3 * 20e-6 + 14e9 / 200e9);
 }
 
 TEST(Ring, BetweenNodesSharesTheirLinks) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   const GroupSpan all = group_span(32, 1, device), apart = group_span(4, 8, device);
   EXPECT_DOUBLE_EQ(ring_bytes_per_s(all, {}, device), 160e9) << "eight ranks, eight links";
   EXPECT_DOUBLE_EQ(ring_bytes_per_s(apart, {}, device), 20e9) << "one rank a node, its own link";
@@ -44,14 +44,14 @@ TEST(Ring, BetweenNodesSharesTheirLinks) {
 }
 
 TEST(Ring, OfOneRankOrNoBytesIsFree) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   EXPECT_EQ(ring_s(8e9, 2, group_span(1, 1, device), {}, device), 0);
   EXPECT_EQ(ring_s(0, 2, group_span(8, 1, device), {}, device), 0);
   EXPECT_EQ(exchange_s(8e9, 1, group_span(1, 1, device), {}, device), 0);
 }
 
 TEST(Exchange, TakesTheSlowerOfItsTwoLinks) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   EXPECT_DOUBLE_EQ(exchange_s(8e9, 1, group_span(8, 1, device), {}, device), 40e-6 + 7e9 / 200e9) << "inside a node";
   // Of 16 ranks half are on the other node, at 0.55 of the link; 7/16 stay inside.
   const GroupSpan two_nodes = group_span(16, 1, device);
@@ -61,7 +61,7 @@ TEST(Exchange, TakesTheSlowerOfItsTwoLinks) {
 }
 
 TEST(Collectives, MoreBytesAreSlowerAndAFasterNetworkIsNot) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   for (const int ranks : {2, 4, 8, 16, 128}) {
     for (const int stride : {1, 2, 8}) {
       const GroupSpan span = group_span(ranks, stride, device);

@@ -30,7 +30,7 @@ constexpr double Matmul::*kSizes[] = {&Matmul::rows, &Matmul::columns, &Matmul::
 TEST(MatmulTime, IsWavesOfTilesEachWithAStart) {
   // 100 tiles of 256 x 128, 1000 + 100 steps, on 100 cores at 500 TFLOP/s: one wave. Then 150: (1.5 + 2) / 2 waves.
   const double wave_s = 100 * 2.0 * 256 * 128 * 1100 / 500e12;
-  TimedDevice device = round_device();
+  Chip device = round_device();
   device.sheet.memory_bytes_per_s = 1e18;  // not what this is about
   EXPECT_DOUBLE_EQ(matmul_s({.rows = 2560, .columns = 1280, .inner = 1000}, device), wave_s);
   EXPECT_DOUBLE_EQ(matmul_s({.rows = 3840, .columns = 1280, .inner = 1000}, device), 1.75 * wave_s);
@@ -40,13 +40,13 @@ TEST(MatmulTime, IsWavesOfTilesEachWithAStart) {
 }
 
 TEST(MatmulTime, OneWaveTakesAsLongWithFewTiles) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   EXPECT_EQ(matmul_s({.rows = 256, .columns = 128, .inner = 8000}, device),
             matmul_s({.rows = 2560, .columns = 1280, .inner = 8000}, device));
 }
 
 TEST(MatmulTime, NarrowIsFasterButItsTilesStartAsLate) {
-  const TimedDevice device = round_device();
+  const Chip device = round_device();
   const Matmul wide{.rows = 2560, .columns = 1280, .inner = 1000};
   Matmul narrow = wide, slow = wide, grouped = wide;
   narrow.precision = Precision::fp8;
@@ -59,7 +59,7 @@ TEST(MatmulTime, NarrowIsFasterButItsTilesStartAsLate) {
 }
 
 TEST(MatmulTime, NarrowMeansFasterThanBf16) {
-  TimedDevice device = round_device();
+  Chip device = round_device();
   EXPECT_TRUE(is_narrow(Precision::fp8, device));
   EXPECT_FALSE(is_narrow(Precision::bf16, device));
   device.sheet.flops_per_s[static_cast<std::size_t>(Precision::fp8)] = device.sheet.peak(Precision::bf16);
@@ -75,7 +75,7 @@ TEST(MatmulTime, NothingTakesNoTime) {
 }
 
 TEST(MatmulTime, IsNeverUnderItsFlopNorItsBytes) {
-  const TimedDevice device = many_tiles_device();
+  const Chip device = many_tiles_device();
   RandomSizes sizes;
   int flop_bound = 0, byte_bound = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -94,7 +94,7 @@ TEST(MatmulTime, IsNeverUnderItsFlopNorItsBytes) {
 }
 
 TEST(MatmulTime, GrowsWithEachSizeAndTwiceTheSizeIsAtMostTwiceTheTime) {
-  const TimedDevice device = many_tiles_device();
+  const Chip device = many_tiles_device();
   RandomSizes sizes;
   for (int i = 0; i < 2000; ++i) {
     const Matmul matmul = sizes.next();
@@ -122,7 +122,7 @@ TEST(MatmulTime, MoreTilesToChooseFromAreNeverSlower) {
 }
 
 TEST(MatmulTime, BackwardIsBothGradients) {
-  const TimedDevice device = many_tiles_device();
+  const Chip device = many_tiles_device();
   const MatmulPasses passes = matmul_passes({.rows = 4096, .columns = 11008, .inner = 2048, .count = 2}, device);
   EXPECT_EQ(passes.forward_s, matmul_s({.rows = 4096, .columns = 11008, .inner = 2048, .count = 2}, device));
   EXPECT_EQ(passes.backward_s, matmul_s({.rows = 4096, .columns = 2048, .inner = 11008, .count = 2}, device) +

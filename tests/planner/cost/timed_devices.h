@@ -1,14 +1,14 @@
 #pragma once
 // Devices of round rates: figures of tests are then closed forms a reader can follow.
 
-#include "planner/cost/timed_device.h"
+#include "core/chip.h"
 
 namespace tidemark::cost {
 
 /// 100 cores, 1000 TFLOP/s in bf16 and twice that in fp8, 2 TB/s, links of 400 and 40 GB/s, eight a node, one tile;
 /// what is reached of each is a power of a half.
-inline TimedDevice round_device() {
-  TimedDevice device{.name = "round", .sheet = {}, .rates = {}};
+inline Chip round_device() {
+  Chip device;
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
     device.sheet.flops_per_s[static_cast<std::size_t>(precision)] = 1000e12;
   }
@@ -33,8 +33,8 @@ inline TimedDevice round_device() {
 }
 
 /// Of several tiles, as real kernels have.
-inline TimedDevice many_tiles_device() {
-  TimedDevice device = round_device();
+inline Chip many_tiles_device() {
+  Chip device = round_device();
   device.sheet.tiles = {{256, 128, 1.0}, {128, 128, 0.93}, {128, 64, 0.80}, {64, 64, 0.60}};
   return device;
 }

@@ -39,7 +39,9 @@ void expect_same_parameters(const graph_build::JobSpec& job) {
 }
 
 TEST(RankParameters, ReferenceJobEqualsThePlannersOwnCount) {
-  expect_same_parameters(tidemark::testing::pangu_job());
+  graph_build::JobSpec job = tidemark::testing::pangu_job();
+  job.parallel.head_stage = -1;  // launch scripts know no head apart
+  expect_same_parameters(job);
 }
 TEST(RankParameters, GroupedQueriesEqualThePlannersOwnCount) {
   expect_same_parameters(tidemark::testing::llama3_70b_job());

@@ -55,6 +55,18 @@ TEST(FindProblems, AValidJobHasNone) {
   EXPECT_TRUE(find_problems(valid_job()).empty());
 }
 
+TEST(FindProblems, AHeadMayStayWithTheLastLayer) {
+  JobSpec job = valid_job();
+  job.parallel.head_stage = 3;  // the last stage, by its number
+  EXPECT_TRUE(find_problems(job).empty());
+  EXPECT_FALSE(job.parallel.is_head_apart());
+  job.parallel.slots = place_layers(job.model, job.parallel, {.noop_slots = {8, 9, 10, 11}}).slots;
+  EXPECT_TRUE(find_problems(job).empty());  // and with that stage empty but for the module
+  job.parallel.head_stage = 2;              // three layers a stage, the last holds the module alone
+  EXPECT_TRUE(find_problems(job).empty());
+  EXPECT_TRUE(job.parallel.is_head_apart());
+}
+
 TEST(FindProblems, AnEmptyJobNamesEveryMissingQuantity) {
   const std::set<std::string> keys = keys_of(find_problems(JobSpec{}));
   for (const char* key : {"model.hidden", "model.vocabulary", "model.sequence", "model.layers", "model.attention.heads",
@@ -133,6 +145,22 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"parallel.placement", [](JobSpec& job) { job.parallel.slots[0].pop_back(); }},
         Break{"parallel.placement", [](JobSpec& job) { job.parallel.slots[1][1].pop_back(); }},
         Break{"parallel.placement", [](JobSpec& job) { std::swap(job.parallel.slots[0], job.parallel.slots[1]); }},
+        Break{"parallel.placement.head_stage", [](JobSpec& job) { job.parallel.head_stage = 4; }},
+        Break{"parallel.placement.head_stage", [](JobSpec& job) { job.parallel.head_stage = -2; }},
+        Break{"parallel.placement.head_stage", [](JobSpec& job) { job.parallel.head_stage = 2; }},
+        Break{"parallel.placement.head_stage",
+              [](JobSpec& job) {  // the right stage, but nothing follows
+                job.model.mtp_layers = 0;
+                job.parallel.slots = place_layers(job.model, job.parallel, {.noop_slots = {8, 9, 10, 11}}).slots;
+                job.parallel.head_stage = 2;
+              }},
+        Break{"parallel.placement.head_stage",
+              [](JobSpec& job) {
+                job.parallel.pipeline = 1;
+                job.parallel.virtual_pipeline = 4;
+                job.parallel.slots = place_layers(job.model, job.parallel, {.noop_slots = {8, 9, 10, 11}}).slots;
+                job.parallel.head_stage = 2;
+              }},
         Break{"precision.parameters", [](JobSpec& job) { job.parallel.parameter_bytes = 0; }},
         Break{"precision.gradients", [](JobSpec& job) { job.parallel.gradient_bytes = -4; }},
         Break{"precision.optimizer", [](JobSpec& job) { job.parallel.optimizer_bytes = 1000; }},

@@ -55,7 +55,7 @@ TEST(LoadShape, FewDevicesOfTheLastNodeSendWhatItGets) {
   job.model.moe.experts = 18;
   job.model.moe.top_k = 1;
   Machine machine = testing::ascend_910b();
-  machine.devices_per_node = 2;
+  machine.chip.sheet.devices_per_node = 2;
   const Result<LoadShape> shape = load_shape(job, machine);
   ASSERT_TRUE(shape.ok());
   EXPECT_EQ(shape.value().nodes, 5);

@@ -18,8 +18,24 @@ namespace {
 using testing::ascend_910b;
 using testing::pangu_job;
 
+/// The reference device at the rates that the analysis takes: 60 % of the peak whatever the kernel, 1.1 TB/s of memory
+/// bandwidth, 150 and 22 GB/s of links. What the device file has is fitted to measured steps and lower.
+Machine analysed_910b() {
+  Machine machine = ascend_910b();
+  machine.chip.rates = {.matmul = 0.6,
+                        .tile_start = 0,
+                        .memory = 0.6875,
+                        .launch_s = 5e-6,
+                        .intra_link = 150.0 / 196,
+                        .inter_link = 22.0 / 25,
+                        .hop_s = 10e-6 / 7,  // 10 us for the seven hops of eight devices
+                        .attention = 0.6,
+                        .grouped_matmul = 1};
+  return machine;
+}
+
 Graph build(const JobSpec& job, std::int32_t rank) {
-  return std::move(build_step_graph(job, ascend_910b(), rank, 1.0)).value();
+  return std::move(build_step_graph(job, analysed_910b(), rank, 1.0)).value();
 }
 
 struct RecipeCost {
@@ -35,7 +51,7 @@ RecipeCost cost_of(const Graph& graph, const std::string& block_name, const std:
       RecipeCost cost;
       for (const Recipe::Step& step : recipe.steps) {
         const OpTemplate& op = graph.op_templates[row(step.op)];
-        const double ms = static_cast<double>(cost::op_ns(op, ascend_910b(), 1.0)) / 1e6;
+        const double ms = static_cast<double>(cost::op_ns(op, analysed_910b(), 1.0)) / 1e6;
         (op.lane == Lane::compute ? cost.compute_ms : cost.communication_ms) += ms;
       }
       return cost;
@@ -64,7 +80,8 @@ TEST(OpCosts, RecipesCostWhatTheAnalysisSays) {
                                 {"moe_layer", "fc1_out", 5.5, 0},
                                 {"dense_layer", "fc1_out", 6.2, 1.5},
                                 {"moe_layer", "core_attention", 3.7, 0},
-                                {"moe_layer", "shared_act_out", 0.03, 0}};
+                                // 0.03 with a launch of 5 us, which runs beside the device here.
+                                {"moe_layer", "shared_act_out", 0.025, 0}};
   for (const Expected& expected : kRows) {
     const RecipeCost cost = cost_of(graph, expected.block, expected.recipe);
     EXPECT_NEAR(cost.compute_ms / expected.compute_ms, 1, 0.15) << expected.recipe;
@@ -90,7 +107,7 @@ TEST(OpCosts, HierarchicalDispatchUsesBothLinks) {
   const Graph graph = build(pangu_job(), 2);
   std::map<std::string, double> ms;
   for (const OpTemplate& op : graph.op_templates) {
-    if (op.phase == OpPhase::forward) ms[op.name] = static_cast<double>(cost::op_ns(op, ascend_910b(), 1.0)) / 1e6;
+    if (op.phase == OpPhase::forward) ms[op.name] = static_cast<double>(cost::op_ns(op, analysed_910b(), 1.0)) / 1e6;
   }
   EXPECT_NEAR(ms.at("moe.dispatch_all_gather"), 4.3, 0.1);
   EXPECT_NEAR(ms.at("moe.dispatch_exchange_intra_node"), 1.5, 0.1);

@@ -4,6 +4,7 @@
 
 #include "integrations/formats/import_yaml.h"
 #include "tests/support/data.h"
+#include "tests/support/devices.h"
 #include "tests/support/pangu.h"
 
 namespace tidemark::graph_build {
@@ -24,7 +25,8 @@ TEST(ShippedPangu, JobEqualsTheTests) {
 }
 
 TEST(ShippedPangu, DeviceEqualsTheTests) {
-  const auto machine = formats::read_machine(shipped("devices/ascend-910b-64g.yaml"), "ascend");
+  const auto machine =
+      formats::read_machine(shipped("devices/ascend-910b-64g.yaml"), "ascend", testing::shipped_chips());
   ASSERT_TRUE(machine.ok()) << machine.error().message;
   EXPECT_EQ(machine.value(), testing::ascend_910b());
 }

@@ -62,6 +62,25 @@ NamedJob variant(std::string name, JobSpec job, const std::function<void(JobSpec
   return {std::move(name), std::move(job)};
 }
 
+/// Stage of the last layer along the pipeline.
+std::int32_t last_layer_stage(const JobSpec& job) {
+  std::int32_t last = -1;
+  for (std::size_t chunk = 0; chunk < job.parallel.slots.front().size(); ++chunk)
+    for (std::size_t rank = 0; rank < job.parallel.slots.size(); ++rank)
+      for (const Slot& slot : job.parallel.slots[rank][chunk])
+        if (slot.kind == Slot::Kind::layer) last = static_cast<std::int32_t>(chunk * job.parallel.slots.size() + rank);
+  return last;
+}
+
+/// Four layers on four stages, the module alone on the fifth and last, the main head on that of the last layer.
+JobSpec head_apart_job() {
+  JobSpec job = testing::small_job();
+  job.parallel.pipeline = 5;
+  testing::fill_slots(job);
+  job.parallel.head_stage = last_layer_stage(job);
+  return job;
+}
+
 /// One job per switch that changes the shape of the graph.
 std::vector<NamedJob> all_jobs() {
   const JobSpec small = testing::small_job();
@@ -137,6 +156,26 @@ std::vector<NamedJob> all_jobs() {
                 j.parallel.data = 2;
                 j.parallel.global_batch = 8;
                 j.parallel.distributed_optimizer = false;
+              }),
+      pangu("main head on rank 14", [](JobSpec& j) { j.parallel.head_stage = 30; }),
+      pangu("main head on rank 14, tied, no overlap",
+            [](JobSpec& j) {
+              j.parallel.head_stage = 30;
+              j.model.tied_embedding = true;
+              j.parallel.overlap_forward_backward = false;
+            }),
+      variant("small, head apart", head_apart_job(), [](JobSpec&) {}),
+      variant("small, head apart from three MTP modules, one for each", head_apart_job(),
+              [](JobSpec& j) {
+                j.model.mtp_layers = 3;
+                testing::fill_slots(j);
+                j.parallel.head_stage = last_layer_stage(j);
+              }),
+      variant("small, head on a chunk of the last rank", testing::small_job(),
+              [](JobSpec& j) {
+                j.parallel.virtual_pipeline = 4;  // four layers on the first four of eight stages
+                testing::fill_slots(j);
+                j.parallel.head_stage = last_layer_stage(j);
               }),
   };
   return jobs;
@@ -310,6 +349,61 @@ TEST(StepGraph, EveryWeightGetsAGradientFromEveryMicroBatch) {
   }
 }
 
+// ---- heads --------------------------------------------------------------------------------------------------------
+
+/// Ops of a name, by rank.
+std::vector<std::int64_t> count_ops(const JobSpec& job, const std::string& name) {
+  std::vector<std::int64_t> counts;
+  for (const Graph& graph : build_all(job))
+    counts.push_back(std::ranges::count_if(
+        graph.ops, [&](const Op& op) { return graph.op_templates[row(op.op_template)].name == name; }));
+  return counts;
+}
+
+TEST(StepGraph, AHeadApartRunsWhereItIs) {
+  const JobSpec job = head_apart_job();
+  ASSERT_EQ(job.parallel.head_stage, 3);
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(count_ops(job, "head.logits"), (Counts{0, 0, 0, 6, 0}));
+  EXPECT_EQ(count_ops(job, "mtp.head.logits"), (Counts{0, 0, 0, 0, 6}));
+  // Each rank with a copy of the output matrix adds up its gradients with the other; the embedding has its own.
+  EXPECT_EQ(count_ops(job, "gradient.head_twin_all_reduce"), (Counts{0, 0, 0, 1, 1}));
+  EXPECT_EQ(count_ops(job, "gradient.embedding_twin_all_reduce"), (Counts{1, 0, 0, 0, 1}));
+  JobSpec beside = job;
+  beside.parallel.head_stage = -1;
+  EXPECT_EQ(count_ops(beside, "head.logits"), (Counts{0, 0, 0, 0, 6}));
+  EXPECT_EQ(count_ops(beside, "gradient.head_twin_all_reduce"), (Counts{0, 0, 0, 0, 0}));
+}
+
+TEST(StepGraph, AHeadApartNeedsTheOutputMatrixTwice) {
+  const JobSpec job = head_apart_job();
+  JobSpec beside = job;
+  beside.parallel.head_stage = -1;
+  const auto parameters = [](const JobSpec& j, std::int32_t rank) {
+    const StaticMemory memory = static_memory(j, rank);
+    return memory.dense_parameters + memory.expert_parameters;
+  };
+  const std::int64_t matrix = job.model.vocabulary * job.model.hidden, norm = job.model.hidden;
+  EXPECT_EQ(parameters(job, 3) - parameters(beside, 3), matrix + norm);
+  EXPECT_EQ(parameters(job, 4) - parameters(beside, 4), -norm);
+  for (const std::int32_t rank : {0, 1, 2}) EXPECT_EQ(parameters(job, rank), parameters(beside, rank));
+}
+
+/// The last layer's backward pass begins with both gradients of what it wrote: the one that is sent back, and the
+/// head's.
+TEST(StepGraph, AHeadApartAddsToTheGradientThatComesBack) {
+  const Graph graph = build(head_apart_job(), 3);
+  std::map<StorageId, std::vector<std::string>> writers;
+  for (std::size_t op = 0; op < graph.ops.size(); ++op)
+    for (const Access& access : graph.accesses_of(id_of<OpId>(op)))
+      if (access.kind == AccessKind::write)
+        writers[access.storage].push_back(graph.op_templates[row(graph.ops[op].op_template)].name);
+  std::int64_t both = 0;
+  for (const auto& [storage, names] : writers)
+    both += names == std::vector<std::string>{"pipeline.receive_gradient", "head.final_norm_backward"} ? 1 : 0;
+  EXPECT_EQ(both, 6);  // one a micro-batch
+}
+
 // ---- memory -------------------------------------------------------------------------------------------------------
 
 TEST(StepGraph, KeepAllPeakOfStageTwo) {
@@ -321,8 +415,9 @@ TEST(StepGraph, KeepAllPeakOfStageTwo) {
   EXPECT_NEAR(activations, saved, 2.0);
 }
 
-TEST(StepGraph, LogitsOfStageFifteenTakeFourGibibytes) {
-  const Graph graph = build(pangu_job(), 15);
+/// Of storages that hold logits, most at one time.
+double logits_gib(const JobSpec& job, std::int32_t rank) {
+  const Graph graph = build(job, rank);
   Liveness liveness = analyse_liveness(graph);
   std::vector<Bytes> change(graph.ops.size() + 1, 0);
   for (std::size_t s = 0; s < graph.storages.size(); ++s) {
@@ -332,8 +427,20 @@ TEST(StepGraph, LogitsOfStageFifteenTakeFourGibibytes) {
   }
   Bytes held = 0, most = 0;
   for (const Bytes delta : change) most = std::max(most, held += delta);
-  EXPECT_GE(gib(most), 3.5);
-  EXPECT_LE(gib(most), 4.7);
+  return gib(most);
+}
+
+TEST(StepGraph, LogitsAreOfHeadsAndOfMicroBatchesInFlight) {
+  JobSpec together = pangu_job();
+  together.parallel.head_stage = -1;
+  EXPECT_GE(logits_gib(together, 15), 3.5);
+  EXPECT_LE(logits_gib(together, 15), 4.7);
+  EXPECT_EQ(logits_gib(together, 14), 0);
+  // In bf16, in fp32, and the gradients of both halves: four times 16,384 x 153,600 / 8 elements of two bytes.
+  // Before the last stage two micro-batches are in flight: the next passes forward before the first comes back.
+  const double of_one_head = 4 * 2 * 16384 * 153600.0 / 8 / (1 << 30);
+  EXPECT_NEAR(logits_gib(pangu_job(), 15), of_one_head, 0.001);
+  EXPECT_NEAR(logits_gib(pangu_job(), 14), 2 * of_one_head, 0.001);
 }
 
 TEST(StepGraph, UpdateScratchIsTheLargestLocalPiece) {
@@ -503,7 +610,7 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
   const auto pick = [&](std::initializer_list<std::int32_t> values) {
     return values.begin()[random() % values.size()];
   };
-  int built = 0;
+  int built = 0, apart = 0;
   for (int i = 0; i < 400; ++i) {
     JobSpec job = testing::small_job();
     ParallelSpec& p = job.parallel;
@@ -529,10 +636,12 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
     job.model.layers =
         testing::layer_kinds(static_cast<std::size_t>(pick({0, 1, 2})), static_cast<std::size_t>(pick({1, 3, 5})));
     testing::fill_slots(job);
+    if (i % 2 == 0) p.head_stage = last_layer_stage(job);
     if (!find_problems(job).empty()) continue;
     ++built;
+    apart += p.is_head_apart() ? 1 : 0;
     Machine machine = ascend_910b();
-    machine.devices_per_node = pick({1, 2, 4, 8});
+    machine.chip.sheet.devices_per_node = pick({1, 2, 4, 8});
     std::vector<Graph> graphs;
     std::vector<simulate::RankWork> work;
     for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
@@ -551,6 +660,7 @@ TEST(StepGraph, RandomLayoutsAreConsistent) {
     ASSERT_TRUE(simulate::simulate_step(work).ok()) << "case " << i;
   }
   EXPECT_GT(built, 100);
+  EXPECT_GT(apart, 10);
 }
 
 }  // namespace

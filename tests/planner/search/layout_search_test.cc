@@ -116,6 +116,28 @@ TEST(LayoutSpace, MissesNoLegalDegrees) {
   }
 }
 
+/// Each layout with the main head moved, asked of the rules of a job.
+TEST(LayoutSpace, TheMainHeadSitsWhereverItMay) {
+  testing::JobGenerator random(14);
+  int apart = 0;
+  for (int i = 0; i < 60; ++i) {
+    const graph_build::JobSpec job = job_on_devices(random);
+    const LayoutSpace space = enumerate_layouts(job, testing::ascend_910b(), kDevices, small_ranges());
+    if (space.has_given) continue;  // it stands for the one that is like it
+    const std::set<std::string> found = texts_of(space);
+    for (const SearchLayout& layout : space.layouts) {
+      apart += layout.parallel.is_head_apart() ? 1 : 0;
+      for (std::int32_t stage = -1; stage + 1 < layout.parallel.stages(); ++stage) {
+        SearchLayout moved = layout;
+        moved.parallel.head_stage = stage;
+        const bool is_legal = graph_build::find_problems(with_layout(job, moved)).empty();
+        EXPECT_TRUE(!is_legal || found.contains(layout_text(moved))) << layout_text(moved) << " stage " << stage;
+      }
+    }
+  }
+  EXPECT_GT(apart, 20);
+}
+
 TEST(PassTimes, BoundsAreBelowTheSimulatedStep) {
   if (testing::kThreadsOnly) GTEST_SKIP() << "one thread, or those of other tests";
   testing::JobGenerator random(13);

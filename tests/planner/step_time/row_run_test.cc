@@ -88,7 +88,7 @@ TEST(RowRunTest, ArgumentsAreTakenAsTheyStand) {
   EXPECT_EQ(run.expert, 1);
   EXPECT_EQ(run.expert_tensor, 1);
   EXPECT_EQ(run.sharded, 1);
-  EXPECT_EQ(run.precision, cost::Precision::bf16);
+  EXPECT_EQ(run.precision, Precision::bf16);
   EXPECT_EQ(run.micro_batches(), 8);
   EXPECT_EQ(run.recompute, RecomputeKind::none);
   EXPECT_TRUE(run.is_sequence_parallel);  // as Megatron-Core is where tensor parallel
@@ -500,12 +500,12 @@ TEST(RowRefusals, ASwapElsewhereIsAWordLikeOthers) {
 }
 
 TEST(Precisions, AreThoseThatArePriced) {
-  EXPECT_EQ(precision_of("bf16"), cost::Precision::bf16);
-  EXPECT_EQ(precision_of("fp16"), cost::Precision::fp16);
-  EXPECT_EQ(precision_of("fp8"), cost::Precision::fp8);
-  EXPECT_EQ(precision_of("fp8row"), cost::Precision::fp8);
-  EXPECT_EQ(precision_of("mxfp8"), cost::Precision::mxfp8);
-  EXPECT_EQ(precision_of("nvfp4"), cost::Precision::nvfp4);
+  EXPECT_EQ(precision_of("bf16"), Precision::bf16);
+  EXPECT_EQ(precision_of("fp16"), Precision::fp16);
+  EXPECT_EQ(precision_of("fp8"), Precision::fp8);
+  EXPECT_EQ(precision_of("fp8row"), Precision::fp8);
+  EXPECT_EQ(precision_of("mxfp8"), Precision::mxfp8);
+  EXPECT_EQ(precision_of("nvfp4"), Precision::nvfp4);
   EXPECT_FALSE(precision_of("tf32").has_value());
   EXPECT_FALSE(precision_of("BF16").has_value());
 }

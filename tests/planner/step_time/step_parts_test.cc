@@ -20,7 +20,7 @@
 namespace tidemark::step_time {
 namespace {
 
-StepSetting setting_of(const Case& c, const cost::TimedDevice& device) {
+StepSetting setting_of(const Case& c, const Chip& device) {
   return {.run = c.run, .device = device, .software = c.software, .rank = rank_shape(c.run)};
 }
 
@@ -92,7 +92,7 @@ TEST(Pipeline, OfEvenStagesIsTheTextbookFillAndDrain) {
   c.run.pipeline = 4;
   c.run.data = 1;
   c.run.global_batch = 12;
-  cost::TimedDevice device = cost::round_device();
+  Chip device = cost::round_device();
   device.rates.hop_s = 0;
   device.sheet.intra_bytes_per_s = 1e30;
   for (const double chunks : {1, 2, 4}) {
@@ -108,7 +108,7 @@ TEST(Pipeline, WaitsForItsFullestStage) {
   c.run.pipeline = 4;
   c.run.data = 1;
   c.run.global_batch = 12;
-  cost::TimedDevice device = cost::round_device();
+  Chip device = cost::round_device();
   device.rates.hop_s = 0;
   device.sheet.intra_bytes_per_s = 1e30;
   const StageSeconds stage{.layers_s = 2, .embedding_s = 0.25, .head_s = 1};
@@ -125,7 +125,7 @@ TEST(Pipeline, PaysForSendsThatAreNotHidden) {
   c.run.data = 1;
   c.run.virtual_pipeline = 2;
   c.run.global_batch = 10;
-  const cost::TimedDevice device = cost::round_device();
+  const Chip device = cost::round_device();
   const double hop_s = 2 * (20e-6 + 4096 * 4096 * 2 / 400e9);
   const PipelineSeconds hidden = pipeline_s(setting_of(c, device), {.layers_s = 2});
   EXPECT_NEAR(hidden.seconds, 2 * 10 + 1 + hop_s, 1e-12);
@@ -138,7 +138,7 @@ TEST(Pipeline, PaysForSendsThatAreNotHidden) {
 
 TEST(Sharded, ShowsTwoFifthsOfWhatRunsBesideLongCompute) {
   Case c = plain_case();
-  const cost::TimedDevice device = cost::round_device();
+  const Chip device = cost::round_device();
   const HeldElements held = held_elements(c.run);
   EXPECT_EQ(sharded_s(setting_of(c, device), held, 1), 0) << "held whole";
   c.run.sharded = 8;
@@ -154,7 +154,7 @@ TEST(Sharded, ShowsTwoFifthsOfWhatRunsBesideLongCompute) {
 TEST(StepEnd, ExchangesGradientsAndWeightsOfItsReplicas) {
   Case c = plain_case();
   c.software.exchange_hidden = 0;
-  const cost::TimedDevice device = cost::round_device();
+  const Chip device = cost::round_device();
   const HeldElements held = held_elements(c.run);
   const double elements = held.dense();
   const double latency_s = 3 * 20e-6;
@@ -172,13 +172,13 @@ TEST(StepEnd, ExchangesGradientsAndWeightsOfItsReplicas) {
 TEST(StepEnd, OfOneReplicaExchangesNothing) {
   Case c = plain_case();
   c.run.data = 1;
-  const cost::TimedDevice device = cost::round_device();
+  const Chip device = cost::round_device();
   EXPECT_EQ(step_end(setting_of(c, device), held_elements(c.run), 1).exchange_s, 0);
 }
 
 TEST(StepEnd, ShardsStateOverNoMoreThanItsSpan) {
   Case c = plain_case();
-  const cost::TimedDevice device = cost::round_device();
+  const Chip device = cost::round_device();
   const HeldElements held = held_elements(c.run);
   const double over_all_s = step_end(setting_of(c, device), held, 1).optimizer_s;
   c.run.optimizer_span = 2;
@@ -190,7 +190,7 @@ TEST(StepEnd, ShardsStateOverNoMoreThanItsSpan) {
 TEST(Recompute, RunsTheNamedModulesAgain) {
   Case c = plain_case();
   make_moe(c);
-  const cost::TimedDevice device = hopper();
+  const Chip device = hopper();
   const LayerCost dense = layer_cost(setting_of(c, device), LayerKind::dense);
   const LayerCost moe = layer_cost(setting_of(c, device), LayerKind::moe);
   c.run.recompute = RecomputeKind::modules;
@@ -212,7 +212,7 @@ TEST(Recompute, RunsTheNamedModulesAgain) {
 
 TEST(Layer, BackwardOfPlainProductsIsAboutTwiceTheForward) {
   const Case c = plain_case();
-  const cost::TimedDevice device = hopper();
+  const Chip device = hopper();
   const Passes passes = layer_cost(setting_of(c, device), LayerKind::dense).passes;
   EXPECT_NEAR(passes.backward.matmul_s / passes.forward.matmul_s, 2, 0.1);
   EXPECT_DOUBLE_EQ(passes.backward.vector_s, 2 * passes.forward.vector_s);
@@ -222,7 +222,7 @@ TEST(Layer, BackwardOfPlainProductsIsAboutTwiceTheForward) {
 
 TEST(Layer, TensorParallelSplitsProductsAndAddsCollectives) {
   Case c = plain_case();
-  const cost::TimedDevice device = hopper();
+  const Chip device = hopper();
   const PassCost one = layer_cost(setting_of(c, device), LayerKind::dense).passes.forward;
   c.run.tensor = 4;
   const PassCost four = layer_cost(setting_of(c, device), LayerKind::dense).passes.forward;
@@ -237,7 +237,7 @@ TEST(Layer, TensorParallelSplitsProductsAndAddsCollectives) {
 
 TEST(Ends, HeadGrowsWithTheVocabularyAndSlowsInTf32) {
   Case c = plain_case();
-  const cost::TimedDevice device = cost::round_device();
+  const Chip device = cost::round_device();
   const Passes before = head_passes(setting_of(c, device));
   EXPECT_DOUBLE_EQ(before.forward.vector_s + before.backward.vector_s, 16.0 * 4096 * 32000 / 1e12) << "the loss";
   c.software.has_tf32_head = true;

@@ -16,7 +16,7 @@ Case changed(const ReferenceCase& reference) {
   return result;
 }
 
-double took_s(const Case& c, const cost::TimedDevice& device = hopper()) {
+double took_s(const Case& c, const Chip& device = hopper()) {
   return step_seconds(c.run, device, c.software).seconds;
 }
 
@@ -31,19 +31,18 @@ TEST(StepSeconds, AreThoseOfTheReferenceImplementation) {
 }
 
 TEST(StepSeconds, ABetterDeviceIsNeverSlower) {
-  using cost::FittedRates;
   for (const ReferenceCase& reference : kReferenceCases) {
     const Case c = changed(reference);
     const double before_s = took_s(c);
     for (double FittedRates::*share :
          {&FittedRates::matmul, &FittedRates::memory, &FittedRates::intra_link, &FittedRates::inter_link,
           &FittedRates::attention, &FittedRates::grouped_matmul, &FittedRates::fp8}) {
-      cost::TimedDevice better = hopper();
+      Chip better = hopper();
       better.rates.*share *= 1.2;
       EXPECT_LE(took_s(c, better), before_s * (1 + 1e-12)) << reference.name;
     }
     for (double FittedRates::*time : {&FittedRates::tile_start, &FittedRates::launch_s, &FittedRates::hop_s}) {
-      cost::TimedDevice better = hopper();
+      Chip better = hopper();
       better.rates.*time /= 1.2;
       EXPECT_LE(took_s(c, better), before_s * (1 + 1e-12)) << reference.name;
     }
@@ -51,12 +50,11 @@ TEST(StepSeconds, ABetterDeviceIsNeverSlower) {
 }
 
 TEST(StepSeconds, EveryRateIsUsedBySomeRun) {
-  using cost::FittedRates;
   for (double FittedRates::*rate :
        {&FittedRates::matmul, &FittedRates::tile_start, &FittedRates::memory, &FittedRates::launch_s,
         &FittedRates::intra_link, &FittedRates::inter_link, &FittedRates::hop_s, &FittedRates::attention,
         &FittedRates::grouped_matmul, &FittedRates::fp8}) {
-    cost::TimedDevice other = hopper();
+    Chip other = hopper();
     other.rates.*rate *= 0.9;
     int changes = 0;
     for (const ReferenceCase& reference : kReferenceCases) {
@@ -128,7 +126,7 @@ TEST(StepSeconds, TermsAreShownWhereTheyArise) {
 
 TEST(StepSeconds, LaunchesHideBehindTheDeviceUnlessTheyTakeLonger) {
   Case c = plain_case();
-  cost::TimedDevice free_host = hopper(), slow_host = hopper();
+  Chip free_host = hopper(), slow_host = hopper();
   free_host.rates.launch_s = 0;
   EXPECT_NEAR(took_s(c) / took_s(c, free_host), 1, 0.02) << "layers of 4096 tokens take longer than their launches";
   slow_host.rates.launch_s = 25e-3;

@@ -12,10 +12,10 @@
 namespace tidemark::step_time {
 
 /// An H100 SXM (NVIDIA's data sheet, dense) in nodes of eight with 400 Gb/s a device; rates of no device.
-inline cost::TimedDevice hopper() {
-  cost::TimedDevice device{.name = "hopper", .sheet = {}, .rates = {}};
+inline Chip hopper() {
+  Chip device;
   const double peaks[] = {989e12, 989e12, 989e12 * 0.35, 1979e12, 1979e12, 1979e12 * 1.5};  // by Precision
-  for (std::size_t i = 0; i < cost::kPrecisionCount; ++i) device.sheet.flops_per_s[i] = peaks[i];
+  for (std::size_t i = 0; i < kPrecisionCount; ++i) device.sheet.flops_per_s[i] = peaks[i];
   device.sheet.memory_bytes_per_s = 3.35e12;
   device.sheet.cores = 132;
   device.sheet.tiles = {{256, 128, 1.0}, {128, 128, 0.93}, {128, 64, 0.80}, {64, 64, 0.60}};
@@ -136,12 +136,12 @@ inline const ReferenceCase kReferenceCases[] = {
      }},
     {"fp8", 0.9747017667393598,
      [](Case& c) {
-       c.run.precision = cost::Precision::fp8;
+       c.run.precision = Precision::fp8;
        c.run.micro_batch = 2;
      }},
     {"fp8 MoE", 1.660278254369871,
      [](Case& c) {
-       c.run.precision = cost::Precision::fp8;
+       c.run.precision = Precision::fp8;
        c.run.expert = 8;
        make_moe(c);
      }},

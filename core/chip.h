@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tidemark::cost {
+namespace tidemark {
 
 enum class Precision : std::uint8_t { bf16, fp16, tf32, fp8, mxfp8, nvfp4 };
 inline constexpr std::size_t kPrecisionCount = 6;
@@ -29,6 +29,7 @@ struct DeviceSheet {
   std::int64_t devices_per_node = 8;
   bool is_hopper_or_later = false;  ///< attention kernels of the generation before reach less of it
   [[nodiscard]] double peak(Precision precision) const { return flops_per_s[static_cast<std::size_t>(precision)]; }
+  friend bool operator==(const DeviceSheet&, const DeviceSheet&) = default;
 };
 
 /// Fitted to measured step times of one device, at most eight of them (scripts/fit_device); the rest are priors.
@@ -43,12 +44,13 @@ struct FittedRates {
   double attention = 0.42;       ///< share of the bf16 peak, attention forward
   double grouped_matmul = 0.85;  ///< of grouped matmuls, relative to `matmul`
   double fp8 = 0.9;              ///< of fp8 matmuls, relative to `matmul`
+  friend bool operator==(const FittedRates&, const FittedRates&) = default;
 };
 
-struct TimedDevice {
-  std::string name;
+struct Chip {
   DeviceSheet sheet;
   FittedRates rates;
+  friend bool operator==(const Chip&, const Chip&) = default;
 };
 
-}  // namespace tidemark::cost
+}  // namespace tidemark
