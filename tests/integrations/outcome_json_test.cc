@@ -1,7 +1,10 @@
 #include "integrations/formats/outcome_json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "integrations/formats/balance_text.h"
+#include "planner/stage_balance.h"
 #include "tests/support/json_text.h"
 #include "tests/support/tiny_outcome.h"
 
@@ -11,6 +14,25 @@ namespace {
 using nlohmann::json;
 using testing::tiny_outcome;
 using testing::tiny_request;
+
+TEST(PlanJson, SaysHowEvenlyAStepFalls) {
+  const plan::PlanOutcome outcome = testing::tiny_outcome();
+  plan::PlanRequest request = testing::tiny_request();
+  const auto expected = plan::stage_balance(outcome, request.job.parallel);
+  ASSERT_TRUE(expected.has_value());
+  const auto balance = formats::balance_json(request, outcome);
+  EXPECT_EQ(balance.at("busiest_rank"), expected->busiest_rank);
+  EXPECT_EQ(balance.at("rank_percent"), expected->rank_percent);
+  EXPECT_EQ(balance.at("busiest_chunk").at("rank"), expected->busiest_chunk_rank);
+  EXPECT_EQ(balance.at("busiest_chunk").at("chunk"), expected->busiest_chunk);
+  EXPECT_EQ(balance.at("chunk_percent"), expected->chunk_percent);
+  const std::string text = formats::balance_text(request, outcome);
+  EXPECT_EQ(text,
+            fmt::format("busiest rank {}, {:.1f} % above the mean", expected->busiest_rank, expected->rank_percent));
+  request.job.parallel.pipeline = 1;
+  EXPECT_TRUE(formats::balance_json(request, outcome).is_null());
+  EXPECT_EQ(formats::balance_text(request, outcome), "");
+}
 
 TEST(PlanJson, HasTheFieldsThatScriptsRelyOn) {
   const json out = testing::parsed(formats::plan_json(tiny_request(), tiny_outcome(), 0.75));
