@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/chip.h"
+#include "integrations/formats/field_ranges.h"
 #include "integrations/formats/yaml_fields.h"
 
 namespace tidemark::formats {
@@ -21,7 +22,10 @@ struct TimeConstant {
 /// In the order of files.
 inline constexpr std::array<TimeConstant, 10> kTimeConstants = {{
     {.name = "matmul", .value = &FittedRates::matmul},
-    {.name = "tile_start", .value = &FittedRates::tile_start, .unit = TimeConstant::Unit::length, .most = 100'000},
+    {.name = "tile_start",
+     .value = &FittedRates::tile_start,
+     .unit = TimeConstant::Unit::length,
+     .most = kMostTileStart},
     {.name = "memory", .value = &FittedRates::memory},
     {.name = "launch", .value = &FittedRates::launch_s, .unit = TimeConstant::Unit::time},
     {.name = "intra_link", .value = &FittedRates::intra_link},

@@ -19,9 +19,6 @@ double time_ns(double work, double per_second) {
   return work <= 0 ? 0 : work / per_second * kNsPerSecond;
 }
 
-/// Corner of the maximum of device and host: they meet at every wait. A default of the model, not fitted.
-constexpr double kHostSharpness = 3;
-
 double product_s(const OpCost& cost, const Chip& chip, double scale) {
   const ProductShape& shape = cost.product;
   const bool is_supported = chip.sheet.peak(shape.precision) > 0;
@@ -49,7 +46,7 @@ double device_s(const OpCost& cost, const Chip& chip, double scale) {
   switch (cost.kind) {
     case WorkKind::matmul:
     case WorkKind::grouped_matmul: {
-      // What is added to stays as large however many rows there are.
+      // What is added to is as large however many rows there are.
       const double kept = cost.product.has_inner_tokens ? 1 : scale;
       return product_s(cost, chip, scale) + memory_s(cost.memory_bytes * kept, chip);
     }

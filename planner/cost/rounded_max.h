@@ -6,6 +6,9 @@
 
 namespace tidemark::cost {
 
+/// `sharpness` of device and host, which meet at every wait. A default of the model, not fitted.
+inline constexpr double kHostSharpness = 3;
+
 /// (a^p + b^p)^(1/p), p = `sharpness` > 0: at least the longer lane, and most above it where both are as long. Seconds;
 /// a lane of no time leaves the other as it is.
 [[nodiscard]] inline double rounded_max(double a, double b, double sharpness) {

@@ -14,8 +14,6 @@
 namespace tidemark::step_time {
 namespace {
 
-/// Corner of the maximum of device and host: they meet at every wait. A default of the model, not fitted.
-constexpr double kHostSharpness = 3;
 /// A further head of multi-token prediction beside the main one: it projects two hidden widths to one before it.
 constexpr double kFurtherHead = 1.1;
 
@@ -62,7 +60,7 @@ MicroBatch micro_batch(const StepSetting& setting, const HeldElements& held) {
 double seconds(const StepSetting& setting, const PassCost& cost) {
   if (setting.software.is_graph) return cost.device_s();
   const double host_s = cost.launches * setting.device.rates.launch_s + cost.latency_s;
-  return cost::rounded_max(cost.device_s(), host_s, kHostSharpness);
+  return cost::rounded_max(cost.device_s(), host_s, cost::kHostSharpness);
 }
 
 StepTerms layer_terms(const StepSetting& setting, const MicroBatch& parts) {

@@ -32,7 +32,7 @@ std::int64_t findings(const PlannedStep& step) {
 
 /// Says from the order of tasks alone whether a run must go wrong: two touches of the same bytes, one of them a write,
 /// that nothing orders, in one task or two; a read whose bytes were written for another residency since they were for
-/// its own; or a read of what no task has written. What stays all step, on the device or as state on the host, is
+/// its own; or a read of what no task has written. What is held all step, on the device or as state on the host, is
 /// written before it and read behind it.
 /// Compares all pairs; shares no code with the checkers but the order of tasks.
 class Wrong {
