@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/time_term.h"
+
 namespace tidemark {
 
 enum class Precision : std::uint8_t { bf16, fp16, tf32, fp8, mxfp8, nvfp4 };
@@ -26,10 +28,18 @@ struct DeviceSheet {
   std::vector<MatmulTile> tiles;  ///< that matmul kernels choose from
   double intra_bytes_per_s = 0;   ///< inside a node
   double inter_bytes_per_s = 0;   ///< between nodes
+  double host_bytes_per_s = 0;    ///< to host memory, and as much from it at the same time
   std::int64_t devices_per_node = 8;
   bool is_hopper_or_later = false;  ///< attention kernels of the generation before reach less of it
   [[nodiscard]] double peak(Precision precision) const { return flops_per_s[static_cast<std::size_t>(precision)]; }
   friend bool operator==(const DeviceSheet&, const DeviceSheet&) = default;
+};
+
+/// Half width in percent of what held four fifths of the measured steps, either way, each predicted by rates that were
+/// fitted without it. 0: not known.
+struct StepBands {
+  double dense_percent = 0, experts_percent = 0;
+  friend bool operator==(const StepBands&, const StepBands&) = default;
 };
 
 /// Fitted to measured step times of one device, at most eight of them (scripts/fit_device); the rest are priors.
@@ -50,6 +60,8 @@ struct FittedRates {
 struct Chip {
   DeviceSheet sheet;
   FittedRates rates;
+  TimeTerms measured;  ///< that the measured runs had which the rates were fitted to
+  StepBands bands;
   friend bool operator==(const Chip&, const Chip&) = default;
 };
 

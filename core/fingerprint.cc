@@ -27,11 +27,11 @@ class Mixer {
   void add(const Chip& a) {
     const DeviceSheet& s = a.sheet;
     for (const double flops : s.flops_per_s) add(flops);
-    all(s.memory_bytes_per_s, s.cores, s.tiles, s.intra_bytes_per_s, s.inter_bytes_per_s, s.devices_per_node,
-        s.is_hopper_or_later);
+    all(s.memory_bytes_per_s, s.cores, s.tiles, s.intra_bytes_per_s, s.inter_bytes_per_s, s.host_bytes_per_s,
+        s.devices_per_node, s.is_hopper_or_later);
     const FittedRates& r = a.rates;
     all(r.matmul, r.tile_start, r.memory, r.launch_s, r.intra_link, r.inter_link, r.hop_s, r.attention,
-        r.grouped_matmul, r.fp8);
+        r.grouped_matmul, r.fp8, a.measured.bits(), a.bands.dense_percent, a.bands.experts_percent);
   }
   void add(const ProductShape& s) { all(s.rows, s.inner, s.columns, s.count, s.precision, s.has_inner_tokens); }
   void add(const AttentionShape& s) { all(s.tokens, s.length, s.heads, s.qk_dim, s.v_dim, s.is_backward); }

@@ -66,7 +66,7 @@ def main():
     arguments = parser.parse_args()
     with open(arguments.plan, encoding="utf-8") as file:
         plan = json.load(file)
-    if plan["schema"] != "tidemark.plan" or plan["schema_version"] != 8:
+    if plan["schema"] != "tidemark.plan" or plan["schema_version"] != 9:
         raise SystemExit(f"{arguments.plan}: not a plan of schema version 8")
     if arguments.column:
         rank, *keys = arguments.column.split("/")

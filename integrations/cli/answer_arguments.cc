@@ -104,13 +104,18 @@ void drop_what_is_not_given(budget::Holdings& holdings) {
 }
 
 /// Flags in the words of a launch script: what a configuration file would say instead is not looked for.
-void put_remedy(std::shared_ptr<const ArgumentJob> job, estimate::ArgumentPlaces places, AnsweredJob& answered) {
-  answered.find_remedy = [job = std::move(job), places = std::move(places)](const std::vector<budget::Limit>& limits) {
+void put_remedy(const JobOptions& options, std::shared_ptr<const ArgumentJob> job, estimate::ArgumentPlaces places,
+                AnsweredJob& answered) {
+  answered.find_remedy = [options, job = std::move(job), places = std::move(places)](
+                             const std::vector<budget::Limit>& limits) -> Result<budget::Remedy> {
+    const Result<Chip> chip = chip_of(options, job->training.imported.run.platform.accelerator);
+    if (!chip) return chip.error();
     Result<budget::Remedy> remedy = estimate::cheapest_flags({.set = job->training.set,
                                                               .hints = job->training.hints,
                                                               .knobs = job->knobs,
                                                               .limits = limits,
-                                                              .places = places});
+                                                              .places = places,
+                                                              .chip = chip.value()});
     if (remedy) place_new_flags(places, remedy.value());
     return remedy;
   };
@@ -151,7 +156,7 @@ Result<AnsweredJob> answer_arguments(const JobFile& file, const Console& console
     answered.device_reserve_bytes = room.value()->reserve_bytes;
   }
   if (is_script) {
-    put_remedy(job, std::move(places), answered);
+    put_remedy(file.options, job, std::move(places), answered);
   } else {
     drop_what_is_not_given(answered.holdings);
     answered.why_no_remedy =

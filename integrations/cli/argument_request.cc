@@ -52,6 +52,14 @@ void run_on(Accelerator accelerator, estimate::Platform& platform) {
       accelerator == Accelerator::ascend ? estimate::Framework::mindspeed_llm : estimate::Framework::megatron_lm;
 }
 
+Result<Machine> machine_of(const JobOptions& options) {
+  const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
+  if (!device) return bad_input("--device: " + device.error().message);
+  const Result<std::string> text = formats::read_file(device.value(), formats::kMostDescriptionBytes);
+  if (!text) return text.error();
+  return formats::read_machine(text.value(), device.value().string(), chips_for(device.value()));
+}
+
 /// The generation or the device named on the command line decides what the job runs on.
 Status choose_accelerator(const JobOptions& options, estimate::Platform& platform) {
   if (!options.accelerator.empty())
@@ -60,12 +68,7 @@ Status choose_accelerator(const JobOptions& options, estimate::Platform& platfor
   const std::optional<Accelerator> named = accelerator_of(options.accelerator);
   if (named) run_on(*named, platform);
   if (options.device.empty()) return {};
-  const Result<std::filesystem::path> device = find_device(options.device, options.megatron_args);
-  if (!device) return bad_input("--device: " + device.error().message);
-  const Result<std::string> text = formats::read_file(device.value(), formats::kMostDescriptionBytes);
-  if (!text) return text.error();
-  const Result<Machine> machine =
-      formats::read_machine(text.value(), device.value().string(), chips_for(device.value()));
+  const Result<Machine> machine = machine_of(options);
   if (!machine) return machine.error();
   const std::optional<Accelerator> accelerator = accelerator_of(machine.value().name);
   if (named && accelerator.value_or(*named) != *named)
@@ -184,6 +187,19 @@ Result<TrainingJob> read_training_job(const JobOptions& options) {
   if (options.strict)
     if (Status status = refuse_not_understood(job.imported); !status) return status.error();
   return job;
+}
+
+Result<Chip> chip_of(const JobOptions& options, Accelerator accelerator) {
+  if (!options.device.empty()) {
+    Result<Machine> machine = machine_of(options);
+    if (!machine) return machine.error();
+    return std::move(machine).value().chip;
+  }
+  constexpr std::array<std::string_view, 4> kUsual = {"a100-80g", "h100", "gb200", "ascend-910b-800t-a2"};
+  const std::string name(kUsual[static_cast<std::size_t>(accelerator)]);
+  Result<formats::TimeDeviceFile> file = read_named_time_device(name, share_directories());
+  if (!file) return file.error();
+  return std::move(file).value().device;
 }
 
 std::vector<std::filesystem::path> sourced_by(const std::filesystem::path& script) {

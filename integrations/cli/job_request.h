@@ -71,6 +71,10 @@ struct TrainingJob {
 /// --strict every argument that is not understood, with its place.
 [[nodiscard]] Result<TrainingJob> read_training_job(const JobOptions& options);
 
+/// The chip that prices the job's steps: that of --device, else the usual one of its accelerator. Errors (bad_input):
+/// a file cannot be read, or is wrong.
+[[nodiscard]] Result<Chip> chip_of(const JobOptions& options, estimate::Accelerator accelerator);
+
 /// The scripts that a launch script reads with `source`, each once, whether or not they are followed. Empty: it reads
 /// none, or is no launch script that can be read, which read_training_job reports.
 [[nodiscard]] std::vector<std::filesystem::path> sourced_by(const std::filesystem::path& script);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "integrations/cli/options.h"
-#include "integrations/formats/file.h"
+#include "integrations/formats/chip_files.h"
 #include "integrations/formats/shown.h"
 
 namespace tidemark::cli {
@@ -25,12 +25,6 @@ Result<fs::path> find_file(const std::string& name, const std::vector<fs::path>&
                                formats::shown(name), hint_for(name, known), join_words(known)));
 }
 
-Result<formats::TimeDeviceFile> read_at(const fs::path& path) {
-  const Result<std::string> text = formats::read_file(path, formats::kMostDescriptionBytes);
-  if (!text) return text.error();
-  return formats::read_time_device(text.value(), path.string());
-}
-
 }  // namespace
 
 std::vector<Description> list_time_devices(const std::vector<fs::path>& shares) {
@@ -40,22 +34,7 @@ std::vector<Description> list_time_devices(const std::vector<fs::path>& shares) 
 Result<formats::TimeDeviceFile> read_named_time_device(const std::string& name, const std::vector<fs::path>& shares) {
   const Result<fs::path> path = find_file(name, shares);
   if (!path) return path.error();
-  Result<formats::TimeDeviceFile> file = read_at(path.value());
-  if (!file || !formats::shares_constants(file.value())) return file;
-  const fs::path beside = path.value().parent_path() / (file.value().constants + ".yaml");
-  std::error_code error;
-  const Result<fs::path> owner_path =
-      fs::is_regular_file(beside, error) ? beside : find_file(file.value().constants, shares);
-  if (!owner_path) return bad_input(fmt::format("{}: {}", path.value().string(), owner_path.error().message));
-  const Result<formats::TimeDeviceFile> owner = read_at(owner_path.value());
-  if (!owner) return owner.error();
-  if (owner.value().name != file.value().constants)
-    return bad_input(fmt::format("{}: the name is {}, but the file is taken for {}; name it as the file",
-                                 owner_path.value().string(), formats::shown(owner.value().name),
-                                 file.value().constants));
-  if (const Status shared = formats::share_constants(file.value(), owner.value()); !shared)
-    return bad_input(fmt::format("{}: {}", path.value().string(), shared.error().message));
-  return file;
+  return formats::read_chip_file(path.value(), [&shares](const std::string& of) { return find_file(of, shares); });
 }
 
 formats::ReadChip chips_for(const fs::path& device_file) {

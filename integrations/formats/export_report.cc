@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "integrations/formats/export_terms.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
@@ -77,6 +78,11 @@ std::string difference_lines(const ExportReport& report) {
          table.text();
 }
 
+/// Terms of step time that the settings have and no measured run on the chip had.
+TimeTerms unmeasured_in(const ExportReport& report) {
+  return terms_of(report.vocabulary, report.settings.values).without(report.plan.machine.chip.measured);
+}
+
 /// What to mind: of the framework's settings, of state that the plan offloads, and of a head apart.
 std::vector<std::string> remarks_of(const ExportReport& report) {
   std::vector<std::string> remarks = report.vocabulary.remarks;
@@ -97,6 +103,10 @@ std::vector<std::string> remarks_of(const ExportReport& report) {
         "the plan has the main output head on stage {}, before the last; these settings say nothing of where "
         "heads sit: place it so, or drop head_stage and plan again",
         parallel.head_stage));
+  const TimeTerms unmeasured = unmeasured_in(report);
+  if (!unmeasured.empty())
+    remarks.push_back(
+        fmt::format("no measured run on this chip had what these settings rest on: {}", unmeasured.text()));
   return remarks;
 }
 
@@ -143,6 +153,7 @@ std::string export_json(const ExportReport& report) {
                {"ranks", Json::array()},
                {"not_expressed", Json::array()},
                {"remarks", remarks_of(report)},
+               {"unmeasured_terms", unmeasured_in(report).names()},
                {"sources", sources_of(report)}};
   for (std::size_t i = 0; i < report.plan.ranks.size(); ++i)
     json["ranks"].push_back(rank_json(report.plan.ranks[i].figures, report.settings.outcome.ranks[i]));

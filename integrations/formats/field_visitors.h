@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "core/time_term.h"
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/json_node.h"
 #include "integrations/formats/json_text.h"
@@ -63,6 +65,12 @@ class FieldWriter {
       json_.value(tile.relative_rate);
       json_.close_list();
     }
+    json_.close_list();
+  }
+  void terms(std::string_view name, const TimeTerms& terms) {
+    json_.key(name);
+    json_.open_list();
+    for (const std::string_view term : terms.names()) json_.value(term);
     json_.close_list();
   }
   /// slots[rank][chunk] as lists of [kind, number].
@@ -145,6 +153,15 @@ class FieldReader {
       tiles[i] = {.rows = tile.item(0).integer(1, kMostTileSide),
                   .columns = tile.item(1).integer(1, kMostTileSide),
                   .relative_rate = tile.item(2).number({.most = 1, .open = true})};
+    }
+  }
+  void terms(std::string_view name, TimeTerms& terms) {
+    const JsonNode list = node_.at(name);
+    terms = {};
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::optional<TimeTerm> term = time_term_of(list.item(i).text());
+      if (!term) return list.item(i).wrong("is no term of step time; docs/formats.md lists them");
+      terms.add(*term);
     }
   }
   void slots(std::string_view name, std::vector<std::vector<std::vector<graph_build::Slot>>>& slots) {

@@ -6,6 +6,7 @@
 #include "integrations/formats/captured_report.h"
 #include "integrations/formats/estimate_table.h"
 #include "integrations/formats/job_text.h"
+#include "integrations/formats/step_band.h"
 #include "integrations/formats/unit_text.h"
 
 namespace tidemark::formats {
@@ -73,6 +74,7 @@ Json outcome_json(const plan::PlanRequest& request, const plan::PlanOutcome& out
                {"exposed_copy_percent", step.exposed_copy_percent},
                {"recompute_percent", step.recompute_percent},
                {"balance", balance_json(request, outcome)},
+               {"band_percent", band_json(request)},
                {"policy", request.policy == nullptr ? "" : std::string(request.policy->name)},
                {"model", step_name_of(request)},
                {"device", request.machine.name},

@@ -49,6 +49,8 @@ class RangeVisitor {
   template <class T>
   void tiles(std::string_view /*name*/, const T& /*value*/) {}
   template <class T>
+  void terms(std::string_view /*name*/, const T& /*value*/) {}
+  template <class T>
   void slots(std::string_view /*name*/, const T& /*value*/) {}
 
   void whole(std::string_view name, std::int64_t value, const WholeRange& range) {

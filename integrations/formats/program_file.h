@@ -82,7 +82,7 @@ struct PlanFile {
 };
 
 /// Of what is written, and the only one that is read.
-inline constexpr std::int64_t kPlanSchemaVersion = 8;
+inline constexpr std::int64_t kPlanSchemaVersion = 9;
 
 /// The text of plan.json; ends with a newline. Ranks are written in parallel; same values, same bytes.
 [[nodiscard]] std::string write_plan_file(const PlanFile& file);

@@ -8,6 +8,7 @@
 
 #include "integrations/formats/time_constants.h"
 #include "integrations/formats/yaml_fields.h"
+#include "planner/step_time/run_terms.h"
 
 namespace tidemark::formats {
 namespace {
@@ -57,6 +58,7 @@ std::string candidates_json(std::span<const step_time::TimeRow> rows, std::span<
                             {"software", rows[i].software},
                             {"constants", constants[i]},
                             {"measured_s", number_or_null(rows[i].measured_s)},
+                            {"terms", step_time::terms_of(rows[i].run).names()},
                             {"scored", rows[i].is_scored}});
   for (const std::vector<std::optional<double>>& of_candidate : seconds) {
     assert(of_candidate.size() == rows.size());

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
+#include "planner/search/layout_terms.h"
 
 namespace tidemark::formats {
 namespace {
@@ -91,6 +93,31 @@ std::string table_of(const SearchReport& report) {
   return fmt::format("\nFastest ({} per step, modelled, means over ranks; peak in GiB)\n", unit.name) + table.text();
 }
 
+/// Terms of step time that a layout has and no measured run on the chip had. What plans recompute and copy is chosen
+/// tensor by tensor, which no framework that was measured does.
+TimeTerms unmeasured_in(const SearchReport& report, const search::RankedLayout& ranked) {
+  TimeTerms terms = search::terms_of(search::with_layout(report.request.job, ranked.layout));
+  terms.add_if(ranked.figures.memory_ns > 0, TimeTerm::operators_recomputed);
+  terms.add_if(ranked.figures.memory_ns > 0, TimeTerm::activations_on_host);
+  return terms.without(report.request.machine.chip.measured);
+}
+
+/// One line for each set of terms, with the layouts that rest on it.
+std::string unmeasured_lines(const SearchReport& report) {
+  std::map<std::string, std::string> layouts;
+  for (std::size_t i = 0; i < report.result.best.size(); ++i) {
+    const TimeTerms terms = unmeasured_in(report, report.result.best[i]);
+    if (terms.empty()) continue;
+    std::string& list = layouts[terms.text()];
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", i + 1);
+  }
+  std::string text;
+  for (const auto& [terms, list] : layouts)
+    text += fmt::format("  no measured run on this chip had what {} rest{} on: {}\n", list,
+                        list.find(',') == std::string::npos ? "s" : "", terms);
+  return text;
+}
+
 /// How one layout's degrees differ from another's: `PP16 -> PP8`.
 std::string changes(const search::SearchLayout& from, const search::SearchLayout& to) {
   const graph_build::ParallelSpec &a = from.parallel, &b = to.parallel;
@@ -156,7 +183,8 @@ Json layout_json(const SearchReport& report, const search::RankedLayout& ranked)
                {"step_ms", ms(f.step_ns)},
                {"bound_ms", ms(ranked.bound_ns)},
                {"tokens_per_s", tokens_per_s(report, f)},
-               {"binds", f.fits ? search::binding_of(f) : "memory"}};
+               {"binds", f.fits ? search::binding_of(f) : "memory"},
+               {"unmeasured_terms", unmeasured_in(report, ranked).names()}};
   for (const auto& [name, ns] : parts_of(f)) json[std::string(name) + "_ms"] = ms(ns);
   return json;
 }
@@ -179,7 +207,7 @@ std::string difference_text(const search::LayoutFigures& layout, const search::L
 
 std::string search_text(const SearchReport& report) {
   std::string text = verdict(report) + counts(report);
-  if (!report.result.best.empty()) text += table_of(report);
+  if (!report.result.best.empty()) text += table_of(report) + unmeasured_lines(report);
   return text + given_lines(report);
 }
 

@@ -139,6 +139,7 @@ void walk(V& v, Maybe<DeviceSheet> auto& s) {
   v.tiles("tiles", s.tiles);
   v("intra_bytes_per_s", s.intra_bytes_per_s);
   v("inter_bytes_per_s", s.inter_bytes_per_s);
+  v("host_bytes_per_s", s.host_bytes_per_s);
   v("devices_per_node", s.devices_per_node);
   v("is_hopper_or_later", s.is_hopper_or_later);
 }
@@ -167,6 +168,9 @@ void walk(V& v, Maybe<Machine> auto& m) {
   v("alignment_bytes", m.alignment_bytes);
   v.object("sheet", m.chip.sheet);
   v.object("rates", m.chip.rates);
+  v.terms("measured_terms", m.chip.measured);
+  v("dense_band_percent", m.chip.bands.dense_percent);
+  v("experts_band_percent", m.chip.bands.experts_percent);
   v("copy_launch_ns", m.copy_launch_ns);
   v("softmax_statistics_width", m.softmax_statistics_width);
   v.object("d2h", m.d2h);

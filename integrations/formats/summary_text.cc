@@ -15,6 +15,7 @@
 #include "integrations/formats/estimate_table.h"
 #include "integrations/formats/job_text.h"
 #include "integrations/formats/rank_words.h"
+#include "integrations/formats/step_band.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 
@@ -79,14 +80,15 @@ std::string step_lines(const plan::PlanRequest& request, const plan::PlanOutcome
           ? ""
           : fmt::format("  layers with experts take the time of f {:.2f}, their group's fullest device\n",
                         step.fullest_load);
-  const std::string balance = balance_text(request, outcome);
+  const auto line_of = [](const std::string& text) { return text.empty() ? "" : "  " + text + "\n"; };
   return fmt::format(
       "\nStep (modelled)  {}, {} with everything kept and memory ignored ({:+.2f} %)\n"
       "  bubble {:.2f} %, exposed communication {:.2f} %, exposed copies {:.2f} %, recompute {:.2f} %\n"
-      "  MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n{}{}",
+      "  MFU {:.2f} % with full-square attention, {:.2f} % causal; {} tokens/s\n{}{}{}",
       duration_text(step.step_ns), duration_text(step.keep_all_step_ns), percent, step.bubble_percent,
       step.exposed_communication_percent, step.exposed_copy_percent, step.recompute_percent, step.mfu_percent,
-      step.mfu_causal_percent, count_text(step.tokens_per_s), balance.empty() ? "" : "  " + balance + "\n", timed);
+      step.mfu_causal_percent, count_text(step.tokens_per_s), line_of(band_text(request)),
+      line_of(balance_text(request, outcome)), timed);
 }
 
 /// What it costs to plan for more load than the mean. Nothing: every rank was given its load.

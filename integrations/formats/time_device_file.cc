@@ -104,6 +104,7 @@ void read_sheet(YamlDocument& document, YamlMap fields, DeviceSheet& sheet) {
   read_tiles(document, fields, sheet.tiles);
   read_rate(fields, "intra_node", sheet.intra_bytes_per_s, kLeastBytesPerS, "300GB/s", parse_bytes_per_s);
   read_rate(fields, "inter_node", sheet.inter_bytes_per_s, kLeastBytesPerS, "25GB/s", parse_bytes_per_s);
+  read_rate(fields, "host_link", sheet.host_bytes_per_s, kLeastBytesPerS, "31.5GB/s", parse_bytes_per_s);
   read_count(fields, "devices_per_node", sheet.devices_per_node, kMostNodeDevices);
   fields.boolean("hopper_or_later", sheet.is_hopper_or_later, Need::optional);
   fields.finish();
@@ -159,6 +160,36 @@ void read_factor(YamlDocument& document, YamlMap& fields, const YamlNode& key, s
                                    factor, kLeastFactor, kMostFactor));
 }
 
+void read_measured(YamlDocument& document, YamlMap& root, TimeTerms& measured) {
+  const YamlNode* list = root.list("measured", "[tensor_parallel, pipeline]", Need::optional);
+  if (list == nullptr) return;
+  for (const YamlNode::Item& item : list->items) {
+    const std::optional<TimeTerm> term =
+        item.value->is_scalar() ? time_term_of(item.value->text) : std::optional<TimeTerm>();
+    if (term)
+      measured.add(*term);
+    else
+      document.wrong(item.value->line, fmt::format("{} is no term of step time; scripts/fit_device writes them, like "
+                                                   "tensor_parallel",
+                                                   described(*item.value)));
+  }
+}
+
+void read_band(YamlMap& fields, std::string_view key, double& percent) {
+  constexpr double kMostPercent = 1000;
+  fields.real(key, percent, Need::optional);
+  if (fields.has(key) && !(percent > 0 && percent <= kMostPercent))
+    fields.wrong(key, fmt::format("{} is {}; a band is above 0 and at most {} percent", key, percent, kMostPercent));
+}
+
+void read_bands(YamlMap& root, StepBands& bands) {
+  std::optional<YamlMap> fields = root.section("bands", Need::optional);
+  if (!fields) return;
+  read_band(*fields, "dense", bands.dense_percent);
+  read_band(*fields, "experts", bands.experts_percent);
+  fields->finish();
+}
+
 void read_sources(YamlDocument& document, YamlMap& root, TimeDeviceFile& file) {
   const YamlNode* node = root.any("sources", "", Need::optional);
   if (node == nullptr) return root.forbid("base_source", "no source has a factor; add `sources:`");
@@ -176,7 +207,7 @@ void read_sources(YamlDocument& document, YamlMap& root, TimeDeviceFile& file) {
 
 void forbid_own_constants(YamlMap& root, const std::string& constants) {
   const std::string why = fmt::format("`constants: {}` takes them from that device; drop one of the two", constants);
-  for (const char* key : {"fitted", "assumed", "sources", "base_source"}) root.forbid(key, why);
+  for (const char* key : {"fitted", "assumed", "sources", "base_source", "measured", "bands"}) root.forbid(key, why);
 }
 
 }  // namespace
@@ -201,6 +232,8 @@ Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view 
   else {
     read_constants(document, root, file);
     read_sources(document, root, file);
+    read_measured(document, root, file.device.measured);
+    read_bands(root, file.device.bands);
   }
   root.finish();
   if (!document.clean()) return document.first_error();
@@ -213,6 +246,8 @@ Status share_constants(TimeDeviceFile& file, const TimeDeviceFile& owner) {
     return bad_input(fmt::format("{} takes its constants from {}, which takes them from {}; name the last of them",
                                  file.name, owner.name, owner.constants));
   file.device.rates = owner.device.rates;
+  file.device.measured = owner.device.measured;
+  file.device.bands = owner.device.bands;
   file.fitted = owner.fitted;
   file.base_source = owner.base_source;
   file.factors = owner.factors;

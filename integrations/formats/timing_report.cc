@@ -7,6 +7,7 @@
 #include "integrations/formats/balance_text.h"
 #include "integrations/formats/job_text.h"
 #include "integrations/formats/outcome_json.h"
+#include "integrations/formats/step_band.h"
 #include "integrations/formats/text_table.h"
 #include "integrations/formats/unit_text.h"
 #include "planner/time_split.h"
@@ -39,7 +40,7 @@ std::string step_text(const plan::PlanRequest& request, const plan::PlanOutcome&
              duration_text(s.step_ns), duration_text(s.keep_all_step_ns), s.bubble_percent,
              s.exposed_communication_percent, s.exposed_copy_percent, s.recompute_percent, s.mfu_percent,
              s.mfu_causal_percent, count_text(s.tokens_per_s)) +
-         line_of(balance_text(request, outcome));
+         line_of(band_text(request)) + line_of(balance_text(request, outcome));
 }
 
 std::string rank_text(const plan::PlanOutcome& outcome) {

@@ -57,7 +57,9 @@ list(APPEND TIDEMARK_ESTIMATE_FILES
   estimate/flag_forecast.cc
   estimate/flag_remedy.cc
   estimate/flag_trial.cc
+  estimate/host_kept.cc
   estimate/megatron_formula.cc
   estimate/run_holdings.cc
-  estimate/step_cost.cc
-  estimate/term_controls.cc)
+  estimate/run_seconds.cc
+  estimate/term_controls.cc
+  estimate/to_timed_run.cc)

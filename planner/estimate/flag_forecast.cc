@@ -73,10 +73,10 @@ FlagForecast::Change FlagForecast::change_between(const ForecastParts& before, c
     change.factor.push_back(multiplies ? after.bytes[i] / before.bytes[i] : 1);
     change.more.push_back(multiplies ? 0 : after.bytes[i] - before.bytes[i]);
   }
-  change.time = {.passes = after.time.passes / before.time.passes,
+  change.time = {.passes_s = after.time.passes_s / before.time.passes_s,
                  .idle_chunks = after.time.idle_chunks - before.time.idle_chunks,
                  .micro_batches = after.time.micro_batches / before.time.micro_batches,
-                 .end = before.time.end > 0 ? after.time.end / before.time.end : 1};
+                 .end_s = before.time.end_s > 0 ? after.time.end_s / before.time.end_s : 1};
   return change;
 }
 
@@ -84,10 +84,10 @@ void FlagForecast::apply(const Change& change, const ForecastParts& before, Fore
   after.bytes.resize(before.bytes.size());
   for (std::size_t i = 0; i < before.bytes.size(); ++i)
     after.bytes[i] = before.bytes[i] * change.factor[i] + change.more[i];
-  after.time = {.passes = before.time.passes * change.time.passes,
+  after.time = {.passes_s = before.time.passes_s * change.time.passes_s,
                 .idle_chunks = before.time.idle_chunks + change.time.idle_chunks,
                 .micro_batches = before.time.micro_batches * change.time.micro_batches,
-                .end = before.time.end * change.time.end};
+                .end_s = before.time.end_s * change.time.end_s};
 }
 
 void FlagForecast::add(const ForecastParts& before, std::size_t candidate, ForecastParts& after) const {

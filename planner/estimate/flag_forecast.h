@@ -18,7 +18,7 @@ namespace tidemark::estimate {
 /// Of some rows of ranks by category and phase, and of the step.
 struct ForecastParts {
   std::vector<double> bytes;
-  StepTime time;
+  RunSeconds time;
 };
 
 struct Forecast {
@@ -48,7 +48,7 @@ class FlagForecast {
   /// What a flag does to each part: a factor where there is something to multiply, else what it adds.
   struct Change {
     std::vector<double> factor, more;
-    StepTime time;  ///< factors; of idle_chunks what it adds
+    RunSeconds time;  ///< factors; of idle_chunks what it adds
   };
   /// One limit held against one row.
   struct Bound {

@@ -334,6 +334,10 @@ class Search {
         "the cheapest of {} sets of flags, each estimated anew; step cost modelled from the "
         "layers' operations and bytes",
         trials_.looked_at());
+    // What the run has already was its author's choice.
+    const TimeTerms unmeasured = best->terms.without(base_.terms).without(request_.chip.measured);
+    if (!unmeasured.empty())
+      remedy.reason += fmt::format("; no measured run on this chip had {}: that part is unchecked", unmeasured.text());
     return remedy;
   }
 
@@ -413,7 +417,7 @@ Result<budget::Remedy> cheapest_flags(const RemedyRequest& request) {
   std::vector<budget::Limit> limits;
   for (const budget::Limit& limit : request.limits)
     if (!limit.is_host) limits.push_back(limit);
-  Result<FlagTrials> trials = FlagTrials::of(request.set, request.hints, request.knobs, limits);
+  Result<FlagTrials> trials = FlagTrials::of(request.set, request.hints, request.knobs, limits, request.chip);
   if (!trials) return trials.error();
   return Search(request, std::move(trials).value()).run();
 }

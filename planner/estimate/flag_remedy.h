@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/chip.h"
 #include "core/result.h"
 #include "planner/budget/limit.h"
 #include "planner/budget/remedy.h"
@@ -19,13 +20,14 @@ struct RemedyRequest {
   MemoryKnobs knobs;                  ///< not yet cautious
   std::vector<budget::Limit> limits;  ///< those of host memory are left out: nothing here says what flags do to it
   const ArgumentPlaces& places;
+  const Chip& chip;  ///< prices steps
 };
 
 /// Every candidate (flag_candidates.h) alone; pairs of sizes that share out everything; then the sets of two and three
 /// that a forecast from these (flag_forecast.h) expects to keep every limit with the error band, cheapest first, until
 /// what is left is expected to cost more than what was found; then, where none does, what saves most for its cost, one
 /// after the other and less whatever is not needed, and the least that can be reached. Where nothing keeps the limits
-/// with the band, the cheapest set that keeps them without it, and the reason says so. Cost: step_cost.h, modelled; a
+/// with the band, the cheapest set that keeps them without it, and the reason says so. Cost: run_seconds.h, modelled; a
 /// shorter step costs nothing, then fewer candidates, then the shorter step. An argument that is not understood, which
 /// forbids any PASS, does not stop the search; the reason says it.
 ///

@@ -5,14 +5,16 @@
 
 #include "planner/estimate/error_band.h"
 #include "planner/estimate/run_holdings.h"
+#include "planner/estimate/to_timed_run.h"
+#include "planner/step_time/run_terms.h"
 
 namespace tidemark::estimate {
 
 Result<FlagTrials> FlagTrials::of(const ArgumentSet& set, const RunHints& hints, const MemoryKnobs& knobs,
-                                  const std::vector<budget::Limit>& limits) {
+                                  const std::vector<budget::Limit>& limits, const Chip& chip) {
   Result<ImportedRun> imported = import_run(set, hints);
   if (!imported) return imported.error();
-  FlagTrials trials(set, hints, cautious(knobs), limits);
+  FlagTrials trials(set, hints, cautious(knobs), limits, chip);
   trials.is_understood_ = estimate::is_understood(imported.value());
   trials.run_ = cautious(std::move(imported.value().run));
   const Result<std::vector<RankMemory>> stages = estimate_stages(trials.run_, trials.knobs_);
@@ -29,7 +31,9 @@ void FlagTrials::weigh(const TrainingRun& run, const std::vector<RankMemory>& st
   trial.verdict = budget::Verdict::pass;
   for (const budget::Finding& finding : budget::judge(trial.holdings, *limits_))
     if (finding.rank) trial.verdict = std::max(trial.verdict, finding.verdict);
-  trial.time = step_time(run);
+  const PricedRun priced = to_timed_run(run, *chip_);
+  trial.time = run_seconds(priced, *chip_);
+  trial.terms = step_time::terms_of(priced.run);
 }
 
 bool FlagTrials::is_same_job(const ImportedRun& imported) const {

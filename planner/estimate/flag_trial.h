@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "core/bytes.h"
+#include "core/chip.h"
 #include "core/result.h"
+#include "core/time_term.h"
 #include "planner/budget/holdings.h"
 #include "planner/budget/limit.h"
 #include "planner/estimate/argument_table.h"
 #include "planner/estimate/flag_candidates.h"
 #include "planner/estimate/flag_edit.h"
 #include "planner/estimate/rank_memory.h"
-#include "planner/estimate/step_cost.h"
+#include "planner/estimate/run_seconds.h"
 
 namespace tidemark::estimate {
 
@@ -24,16 +26,18 @@ struct FlagTrial {
   budget::Holdings holdings;
   budget::Verdict verdict = budget::Verdict::fail;
   Bytes peak_bytes = 0;  ///< of the highest rank
-  StepTime time;
+  RunSeconds time;
+  TimeTerms terms;          ///< that the step's seconds rest on
   double step_percent = 0;  ///< longer than the step of the job as it is
 };
 
 /// Tries sets of flags, each from the arguments on. Deterministic. Threads: none.
 class FlagTrials {
  public:
-  /// REQUIRES: `set`, `hints` and `limits` outlive this. Errors (bad_input): the run itself is refused.
+  /// `chip`: what the job runs on. REQUIRES: all but `knobs` outlive this. Errors (bad_input): the run itself is
+  /// refused.
   [[nodiscard]] static Result<FlagTrials> of(const ArgumentSet& set, const RunHints& hints, const MemoryKnobs& knobs,
-                                             const std::vector<budget::Limit>& limits);
+                                             const std::vector<budget::Limit>& limits, const Chip& chip);
 
   /// Nothing: the framework refuses the flags, or they change the job.
   [[nodiscard]] std::optional<FlagTrial> attempt(std::vector<std::size_t> picks);
@@ -46,14 +50,15 @@ class FlagTrials {
 
  private:
   FlagTrials(const ArgumentSet& set, const RunHints& hints, const MemoryKnobs& knobs,
-             const std::vector<budget::Limit>& limits)
-      : set_(&set), hints_(&hints), limits_(&limits), knobs_(knobs) {}
+             const std::vector<budget::Limit>& limits, const Chip& chip)
+      : set_(&set), hints_(&hints), limits_(&limits), chip_(&chip), knobs_(knobs) {}
   void weigh(const TrainingRun& run, const std::vector<RankMemory>& stages, FlagTrial& trial) const;
   [[nodiscard]] bool is_same_job(const ImportedRun& imported) const;
 
   const ArgumentSet* set_;
   const RunHints* hints_;
   const std::vector<budget::Limit>* limits_;
+  const Chip* chip_;
   MemoryKnobs knobs_;  ///< cautious
   bool is_understood_ = true;
   TrainingRun run_;  ///< of the job, cautious

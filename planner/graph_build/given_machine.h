@@ -19,6 +19,7 @@ namespace tidemark::graph_build {
                              .tiles = {{.rows = 1, .columns = 1}},
                              .intra_bytes_per_s = kAnyRate,
                              .inter_bytes_per_s = kAnyRate,
+                             .host_bytes_per_s = kAnyRate,
                              .devices_per_node = 1},
                    .rates = {}},
           .d2h = link,

@@ -111,11 +111,15 @@ Passes shared(const StepSetting& setting) {
 
 }  // namespace
 
+PassCost dense_activation(const StepSetting& setting) {
+  const double factor = setting.run.fused_vector_share * setting.software.activation_factor;
+  return {.vector_s = factor * activation_s(setting, setting.rank.tokens, setting.rank.ffn), .launches = 2};
+}
+
 Passes dense_passes(const StepSetting& setting) {
   const RankShape& rank = setting.rank;
   Passes passes = products(setting, {.rows = rank.tokens, .precision = setting.run.precision}, rank.ffn);
-  passes.add_vector(setting.run.fused_vector_share * setting.software.activation_factor *
-                    activation_s(setting, rank.tokens, rank.ffn));
+  passes.add_vector(dense_activation(setting).vector_s);
   passes.forward.launches = kDenseLaunches;
   return passes;
 }

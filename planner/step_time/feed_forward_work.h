@@ -7,6 +7,8 @@
 namespace tidemark::step_time {
 
 [[nodiscard]] Passes dense_passes(const StepSetting& setting);
+/// Of it the activation, forward: what is run again alone.
+[[nodiscard]] PassCost dense_activation(const StepSetting& setting);
 
 struct MoePasses {
   Passes routed;        ///< router, permutation, experts, dispatch and combine

@@ -4,6 +4,7 @@ set(TIDEMARK_STEP_TIME_FILES
   step_time/ends_time.cc
   step_time/feed_forward_work.cc
   step_time/held_elements.cc
+  step_time/host_time.cc
   step_time/layer_time.cc
   step_time/pipeline_time.cc
   step_time/quantile.cc
@@ -12,6 +13,7 @@ set(TIDEMARK_STEP_TIME_FILES
   step_time/row_notes.cc
   step_time/row_refusal.cc
   step_time/row_run.cc
+  step_time/run_terms.cc
   step_time/sharded_time.cc
   step_time/software.cc
   step_time/split_fold.cc

@@ -74,6 +74,7 @@ void add_feed_forward(LayerCost& layer, const StepSetting& setting) {
     const Passes dense = dense_passes(setting);
     layer.passes += dense;
     layer.modules.feed_forward = dense.forward;
+    layer.modules.activation = dense_activation(setting);
     return;
   }
   const MoePasses moe = moe_passes(setting);
@@ -115,6 +116,7 @@ LayerCost layer_cost(const StepSetting& setting, LayerKind kind) {
   layer.passes += core;
   layer.modules.core_attention = core.forward;
   layer.modules.up_projection = up_projection_again(setting);
+  layer.modules.attention = layer.passes.forward;
   layer.modules.norms = norms_again(setting);
   add_feed_forward(layer, setting);
   add_row_passes(layer.passes, setting);

@@ -12,7 +12,7 @@ enum class LayerKind : std::uint8_t { dense, moe };
 
 /// Forward costs, by the names that frameworks give the modules that are run again.
 struct LayerModules {
-  PassCost core_attention, up_projection, feed_forward, moe, shared_experts, norms, activation;
+  PassCost core_attention, up_projection, attention, feed_forward, moe, shared_experts, norms, activation;
 };
 
 struct LayerCost {

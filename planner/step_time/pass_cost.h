@@ -9,10 +9,11 @@ struct PassCost {
   double matmul_s = 0, attention_s = 0, vector_s = 0;
   double tensor_s = 0;   ///< collectives beside which nothing runs: tensor, context and expert tensor parallel
   double expert_s = 0;   ///< dispatch and combine, what is not hidden
+  double copy_s = 0;     ///< to and from host memory, what is not hidden
   double launches = 0;   ///< of the host
   double latency_s = 0;  ///< that the host's launches wait for: collectives'
 
-  [[nodiscard]] double device_s() const { return matmul_s + attention_s + vector_s + tensor_s + expert_s; }
+  [[nodiscard]] double device_s() const { return matmul_s + attention_s + vector_s + tensor_s + expert_s + copy_s; }
 
   PassCost& operator+=(const PassCost& other) {
     matmul_s += other.matmul_s;
@@ -20,6 +21,7 @@ struct PassCost {
     vector_s += other.vector_s;
     tensor_s += other.tensor_s;
     expert_s += other.expert_s;
+    copy_s += other.copy_s;
     launches += other.launches;
     latency_s += other.latency_s;
     return *this;
@@ -31,6 +33,7 @@ struct PassCost {
             .vector_s = times * cost.vector_s,
             .tensor_s = times * cost.tensor_s,
             .expert_s = times * cost.expert_s,
+            .copy_s = times * cost.copy_s,
             .launches = times * cost.launches,
             .latency_s = times * cost.latency_s};
   }

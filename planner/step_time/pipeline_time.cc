@@ -43,7 +43,7 @@ PipelineSeconds pipeline_s(const StepSetting& setting, const StageSeconds& stage
   const double fill_s = (loads.sum_s - loads.fullest_s) / chunks + (stages - 1) * hop_s;
   const double seconds = micro_batches * (loads.fullest_s + shown_s) + fill_s;
   const double busy_s = micro_batches * (loads.sum_s / stages + shown_s);
-  return {.seconds = seconds, .bubble_share = 1 - busy_s / seconds};
+  return {.seconds = seconds, .fill_s = fill_s, .bubble_share = 1 - busy_s / seconds};
 }
 
 }  // namespace tidemark::step_time

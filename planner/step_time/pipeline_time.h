@@ -17,6 +17,7 @@ struct StageSeconds {
 
 struct PipelineSeconds {
   double seconds = 0;
+  double fill_s = 0;        ///< of them, filling and draining
   double bubble_share = 0;  ///< of them, where a mean stage is idle; 0 for one stage
 };
 

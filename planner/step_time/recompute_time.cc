@@ -1,10 +1,18 @@
 #include "planner/step_time/recompute_time.h"
 
-#include <string>
 #include <string_view>
 
 namespace tidemark::step_time {
 namespace {
+
+/// MindSpeed's moe-zero-memory: tokens are sent to their experts again, results are not; level 1 keeps not even what
+/// the first product wrote.
+PassCost zero_memory(const LayerModules& modules, double first_product_share) {
+  PassCost again = modules.activation;
+  again.expert_s += modules.moe.expert_s / 2;
+  again.matmul_s += first_product_share * modules.moe.matmul_s;
+  return again;
+}
 
 /// A module by its name, and wrappers of it in a layer: each norm has one, an activation a lighter one.
 struct ModuleName {
@@ -14,14 +22,21 @@ struct ModuleName {
 };
 constexpr ModuleName kModuleNames[] = {{"core_attn", &LayerModules::core_attention, 1},
                                        {"mla_up_proj", &LayerModules::up_projection, 1},
+                                       {"mla_attention", &LayerModules::attention, 1},
                                        {"mlp", &LayerModules::feed_forward, 1},
                                        {"moe", &LayerModules::moe, 1},
                                        {"shared_experts", &LayerModules::shared_experts, 1},
                                        {"layernorm", &LayerModules::norms, 2},
-                                       {"moe_act", &LayerModules::activation, 0.4}};
+                                       {"moe_act", &LayerModules::activation, 0.4},
+                                       {"activation", &LayerModules::activation, 0.4}};
 
 PassCost module_again(const StepSetting& setting, const LayerCost& layer, std::string_view name) {
-  if (layer.kind == LayerKind::moe && name == "mlp") return {};  // it is that of dense layers only
+  const bool is_moe = layer.kind == LayerKind::moe;
+  if (is_moe && name == "mlp") return {};  // it is that of dense layers only
+  if (!is_moe && name == "moe_act") return {.launches = 0.4 * setting.software.wrapper_launches};
+  if (is_moe && name == "zero_memory_level0") return zero_memory(layer.modules, 0);
+  if (is_moe && name == "zero_memory_level1")
+    return zero_memory(layer.modules, setting.rank.gates / (setting.rank.gates + 1));
   for (const ModuleName& module : kModuleNames) {
     if (module.name != name) continue;
     PassCost again = layer.modules.*module.cost;
@@ -33,7 +48,8 @@ PassCost module_again(const StepSetting& setting, const LayerCost& layer, std::s
 
 PassCost modules_again(const StepSetting& setting, const LayerCost& layer) {
   PassCost again;
-  for (const std::string& name : setting.run.recomputed_modules) again += module_again(setting, layer, name);
+  for (const RecomputedModule& module : setting.run.recomputed.modules)
+    again += module.share * module_again(setting, layer, module.name);
   return again;
 }
 
@@ -48,17 +64,10 @@ PassCost half_of_products(const PassCost& forward) {
 }  // namespace
 
 PassCost recompute_cost(const StepSetting& setting, const LayerCost& layer) {
-  switch (setting.run.recompute) {
-    case RecomputeKind::none:
-      return {};
-    case RecomputeKind::full:
-      return setting.run.recomputed_share * layer.passes.forward;
-    case RecomputeKind::modules:
-      return modules_again(setting, layer);
-    case RecomputeKind::half_of_products:
-      return half_of_products(layer.passes.forward);
-  }
-  return {};
+  const Recomputed& recomputed = setting.run.recomputed;
+  PassCost of_others = modules_again(setting, layer);
+  if (recomputed.is_half_of_products) of_others += half_of_products(layer.passes.forward);
+  return recomputed.layers * layer.passes.forward + (1 - recomputed.layers) * of_others;
 }
 
 }  // namespace tidemark::step_time

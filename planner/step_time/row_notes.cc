@@ -60,15 +60,16 @@ void note_precision(Notes& notes, const RowWords& row) {
 }
 
 void note_recompute(Notes& notes, const RecomputeWords& recompute, const TimedRun& run) {
-  const bool is_by_stage = recompute.granularity.starts_with("[") && run.recompute != RecomputeKind::none;
+  const bool is_by_stage = recompute.granularity.starts_with("[") && run.recomputed.layers > 0;
   add(notes, recompute.granularity.empty(), "recompute not stated: priced as none");
   if (!is_by_stage && !is_among(kGranularities, recompute.granularity))
     notes.push_back(fmt::format("recompute {}: priced as none", quoted(recompute.granularity)));
   add(notes, is_by_stage, "layers recomputed differ between stages: priced as their mean");
   if (recompute.granularity == "selective" && !recompute.modules)
     notes.emplace_back("modules recomputed not stated: core_attn assumed");
-  for (const std::string& module : run.recomputed_modules)
-    if (!is_among(kModules, module)) notes.push_back(fmt::format("recompute of {} is not priced", quoted(module)));
+  for (const RecomputedModule& module : run.recomputed.modules)
+    if (!is_among(kModules, module.name))
+      notes.push_back(fmt::format("recompute of {} is not priced", quoted(module.name)));
   add(notes, recompute.is_activation_recomputed, "recompute of the activation function is not priced");
   add(notes, !recompute.select.empty() && recompute.select != "False", "recompute of chosen operators is not priced");
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "planner/step_time/overlap_shares.h"
 #include "planner/step_time/row_notes.h"
 #include "planner/step_time/row_refusal.h"
 #include "planner/step_time/software.h"
@@ -14,9 +15,7 @@ namespace {
 // Settings of the rows' sources, made by hand while looking at measured rows; none is fitted.
 constexpr std::int64_t kUnstatedVocabulary = 32000;  ///< Llama 2's
 constexpr std::int64_t kTypicalDocument = 1024;      ///< tokens, where fine-tuning packs them
-constexpr double kFusedTensorHidden = 0.7;           ///< MC2 of MindSpeed
 constexpr double kAsyncTensorHidden = 0.6;           ///< asynchronous tensor parallelism of torchtitan
-constexpr double kExpertHidden = 0.37;  ///< measured: Megatron-Bridge, Qwen3-30B on 16 H100 with overlap and without
 constexpr double kCompiledVectorShare = 0.6;
 constexpr double kCapturedLaunches = -15;  ///< router and preparation of a MoE layer in CUDA graphs
 constexpr double kAllToAllLaunches = 60;   ///< more for a dispatcher without fused permutation
@@ -121,27 +120,22 @@ double share_by_stage(std::string_view list, std::int64_t layers) {
 
 void set_recompute(TimedRun& run, const RecomputeWords& words) {
   const std::string& granularity = words.granularity;
-  const auto set = [&run](RecomputeKind kind, double share) {
-    run.recompute = kind;
-    run.recomputed_share = share;
-  };
   if (granularity == "full" && words.method == "block") {
     const auto chunks = static_cast<double>(run.pipeline * run.virtual_pipeline);
     const double share = static_cast<double>(words.layers) * chunks / static_cast<double>(run.model.layers);
-    set(RecomputeKind::full, std::min(1.0, share));
+    run.recomputed.layers = std::min(1.0, share);
   } else if (granularity == "full") {
-    set(RecomputeKind::full, 1);
+    run.recomputed.layers = 1;
   } else if (granularity == "selective-layer") {
-    set(RecomputeKind::full, 0.5);  // torchtitan's default: every second layer
+    run.recomputed.layers = 0.5;  // torchtitan's default: every second layer
   } else if (granularity == "selective-op") {
-    set(RecomputeKind::half_of_products, 1);
+    run.recomputed.is_half_of_products = true;
   } else if (granularity == "selective") {
-    set(RecomputeKind::modules, 1);
     // Megatron's default where no module is named.
-    run.recomputed_modules = words.modules.value_or(std::vector<std::string>{"core_attn"});
+    for (const std::string& module : words.modules.value_or(std::vector<std::string>{"core_attn"}))
+      run.recomputed.modules.push_back({.name = module});
   } else if (granularity.starts_with("[")) {
-    const double share = share_by_stage(granularity, run.model.layers);
-    if (share > 0) set(RecomputeKind::full, share);
+    run.recomputed.layers = share_by_stage(granularity, run.model.layers);
   }
 }
 

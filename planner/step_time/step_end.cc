@@ -5,6 +5,7 @@
 
 #include "planner/cost/collective_time.h"
 #include "planner/cost/memory_time.h"
+#include "planner/step_time/host_time.h"
 
 namespace tidemark::step_time {
 namespace {
@@ -67,6 +68,12 @@ double updated_elements(const StepSetting& setting, const HeldElements& held) {
   return held.dense() / static_cast<double>(shards) + held.experts() / static_cast<double>(expert_shards);
 }
 
+/// On the device but for what the host updates, and what either moves between them.
+double optimizer_s(const StepSetting& setting, double elements) {
+  const double on_device = (1 - setting.run.host.updated_share) * setting.software.optimizer_bytes * elements;
+  return cost::memory_s(on_device, setting.device) + host_state_s(setting, elements);
+}
+
 /// Of fully sharded weights: gradients are reduced micro-batch by micro-batch already, only replicas of the whole
 /// remain.
 StepEnd sharded_end(const StepSetting& setting, const HeldElements& held) {
@@ -75,7 +82,7 @@ StepEnd sharded_end(const StepSetting& setting, const HeldElements& held) {
   const cost::GroupSpan span = cost::group_span(std::max<std::int64_t>(1, run.data * run.context / run.sharded),
                                                 run.sharded * run.tensor, setting.device);
   return {
-      .optimizer_s = cost::memory_s(setting.software.optimizer_bytes * elements, setting.device),
+      .optimizer_s = optimizer_s(setting, elements),
       .exchange_s = cost::ring_s(run.reduced_bytes * elements, 2, span, {.share = run.network_share}, setting.device)};
 }
 
@@ -87,8 +94,7 @@ StepEnd step_end(const StepSetting& setting, const HeldElements& held, double mi
   const double whole_s = exchange_s(setting, held);
   // The backward of the last micro-batch and the forward of the first can hide it, no more than the share.
   const double hidden_s = software.exchange_hidden * std::min(whole_s, micro_batch_s);
-  return {.optimizer_s = cost::memory_s(software.optimizer_bytes * updated_elements(setting, held), setting.device),
-          .exchange_s = whole_s - hidden_s};
+  return {.optimizer_s = optimizer_s(setting, updated_elements(setting, held)), .exchange_s = whole_s - hidden_s};
 }
 
 }  // namespace tidemark::step_time

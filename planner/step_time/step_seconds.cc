@@ -4,6 +4,7 @@
 #include "planner/cost/rounded_max.h"
 #include "planner/step_time/ends_time.h"
 #include "planner/step_time/held_elements.h"
+#include "planner/step_time/host_time.h"
 #include "planner/step_time/layer_time.h"
 #include "planner/step_time/pipeline_time.h"
 #include "planner/step_time/rank_shape.h"
@@ -17,10 +18,10 @@ namespace {
 /// A further head of multi-token prediction beside the main one: it projects two hidden widths to one before it.
 constexpr double kFurtherHead = 1.1;
 
-/// Forward, backward and what runs again of one layer.
+/// Forward, backward, what runs again and what copies show of one layer.
 PassCost whole_layer(const StepSetting& setting, LayerKind kind) {
   const LayerCost layer = layer_cost(setting, kind);
-  return layer.passes.both() + recompute_cost(setting, layer);
+  return layer.passes.both() + recompute_cost(setting, layer) + copy_cost(setting, layer);
 }
 
 /// Parts of one micro-batch, forward and backward: the device runs each beside its own launches.
@@ -70,6 +71,7 @@ StepTerms layer_terms(const StepSetting& setting, const MicroBatch& parts) {
           .vector_s = stage.vector_s,
           .tensor_s = stage.tensor_s,
           .expert_s = stage.expert_s,
+          .copy_s = stage.copy_s,
           .host_s = stage.launches * setting.device.rates.launch_s,
           .head_s = setting.run.micro_batches() * parts.head.device_s()};
 }
@@ -86,8 +88,11 @@ StepSeconds step_seconds(const TimedRun& run, const Chip& device, const Software
   const double micro_batches = run.micro_batches();
   const double shown_s = micro_batches * sharded_s(setting, held, pipeline.seconds / micro_batches);
   const StepEnd end = step_end(setting, held, (pipeline.seconds + shown_s) / micro_batches);
-  StepSeconds step{.seconds = pipeline.seconds + shown_s + end.optimizer_s + end.exchange_s + software.step_s,
+  StepSeconds step{.passes_s = pipeline.seconds - pipeline.fill_s + shown_s,
+                   .fill_s = pipeline.fill_s,
+                   .end_s = end.optimizer_s + end.exchange_s + software.step_s,
                    .terms = layer_terms(setting, parts)};
+  step.seconds = step.passes_s + step.fill_s + step.end_s;
   step.terms.sharded_s = shown_s;
   step.terms.exchange_s = end.exchange_s;
   step.terms.optimizer_s = end.optimizer_s;

@@ -29,11 +29,28 @@ struct TimedModel {
   TimedMla mla;
 };
 
-enum class RecomputeKind : std::uint8_t {
-  none,
-  full,              ///< whole layers, `recomputed_share` of them
-  modules,           ///< `recomputed_modules` of every layer
-  half_of_products,  ///< every second matmul and all vector work (torchtitan's selective op)
+/// A part of a layer that is run again, by the names that frameworks give it.
+struct RecomputedModule {
+  /// Megatron-Core's core_attn, mla_up_proj, mlp, moe, shared_experts, layernorm, moe_act; of MindSpeed activation (of
+  /// all layers), mla_attention (all but the output projection), zero_memory_level0 and _level1. Others cost nothing.
+  std::string name;
+  double share = 1;  ///< of the layers that are not run again whole
+  friend bool operator==(const RecomputedModule&, const RecomputedModule&) = default;
+};
+
+/// What backward runs again of the forward.
+struct Recomputed {
+  double layers = 0;                 ///< share of them that is run again whole
+  bool is_half_of_products = false;  ///< every second matmul and all vector work (torchtitan's selective op)
+  std::vector<RecomputedModule> modules;
+  friend bool operator==(const Recomputed&, const Recomputed&) = default;
+};
+
+/// What lies in host memory between its uses.
+struct HostHeld {
+  double dense_bytes = 0, moe_bytes = 0;  ///< of a layer's activations on one rank and in one micro-batch
+  bool is_state_swapped = false;          ///< optimizer state comes to the device for the update, in parts
+  double updated_share = 0;               ///< of the optimizer's state, updated by the host
 };
 
 /// How what a framework launches, moves and hides differs from others. One value a framework, none a model.
@@ -78,10 +95,8 @@ struct TimedRun {
   std::int64_t optimizer_span = 0;  ///< ranks the optimizer state is sharded over; 0: all data-parallel ones
   std::int64_t micro_batch = 1, global_batch = 1, sequence = 0;
   Precision precision = Precision::bf16;
-  RecomputeKind recompute = RecomputeKind::none;
-  double recomputed_share = 0;
-  /// core_attn, mla_up_proj, mlp, moe, shared_experts, layernorm, moe_act; other names cost nothing.
-  std::vector<std::string> recomputed_modules;
+  Recomputed recomputed;
+  HostHeld host;
   double network_share = 1;        ///< of the device file's link between nodes that the cluster has
   double tensor_hidden = 0;        ///< as Software's, for this run
   double expert_hidden = 0;        ///< share of expert exchange beside compute

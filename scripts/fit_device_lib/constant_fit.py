@@ -19,6 +19,7 @@ class Row(NamedTuple):
     key: str
     source: str
     measured_s: float
+    terms: tuple = ()  # of step time that the run has (core/time_term.h)
 
 
 def fold_of(key):

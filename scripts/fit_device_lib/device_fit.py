@@ -39,7 +39,7 @@ def rows_of_device(program, rows_file, name):
     for row, seconds, entry in zip(answer["rows"], answer["candidates"][0], entries):
         if row["constants"] != name or not row["scored"] or row["measured_s"] is None or seconds is None:
             continue
-        rows.append(Row(row["id"], row["split_key"], row["software"], row["measured_s"]))
+        rows.append(Row(row["id"], row["split_key"], row["software"], row["measured_s"], tuple(row["terms"])))
         kept.append(entry)
     if not rows:
         raise Unfit(f"no row with measured seconds is predicted with the constants of {name}")

@@ -3,6 +3,7 @@
 import re
 
 from fit_device_lib.constants import CONSTANTS, Unfit, number_text
+from fit_device_lib.step_bands import bands_of, measured_terms
 
 ENTRY = re.compile(r"^  ([a-z0-9_.-]+): *([^#]*?) *(#.*)?$")
 TOP = re.compile(r"^([a-z_]+):")
@@ -75,12 +76,32 @@ class DeviceText:
         notes = [line for line in lines[begin + 1:end] if not ENTRY.match(line)]
         factors = [self.source_line(name, found) for name in sorted(found.factors)]
         lines[begin + 1:end] = notes + factors
-        return "\n".join(lines)
+        return "\n".join(without_plans_part(lines)).rstrip("\n") + "\n\n" + plans_part(rows, found.held_out)
 
     def source_line(self, name, found):
         if name == self.base:
             return f"  {name}: 1.00".ljust(26) + "  # base"
         return entry_line(name, found.factors[name], [f[name] for _, f in found.folds if name in f])
+
+
+PLANS = "# What plans may take from these rows (scripts/fit_device): "
+
+
+def without_plans_part(lines):
+    """What fit_device wrote behind the sources is written anew."""
+    begin = next((i for i, line in enumerate(lines) if line.startswith(PLANS)), len(lines))
+    return lines[:begin]
+
+
+def plans_part(rows, held_out):
+    text = PLANS + "four fifths of the steps were within so\n# many percent of what was predicted without their fold, "
+    text += "and a term of step time that is not listed was never measured.\nbands:\n"
+    for kind, (percent, count) in bands_of(rows, held_out).items():
+        text += f"  {kind}: {percent:.1f}".ljust(26) + f"  # of {count} rows\n"
+    text += "measured:\n"
+    for term, count in measured_terms(rows).items():
+        text += f"  - {term}".ljust(40) + f"  # {count} row{'s' if count > 1 else ''}\n"
+    return text
 
 
 def entry_line(name, value, over_folds):

@@ -285,7 +285,7 @@ Verdict check_timed(const step_time::TimedRun& run) {
     return "a run without a model was read";
   if (run.model.moe_layers < 0 || run.model.moe_layers > run.model.layers)
     return "more layers have experts than there are";
-  if (!(run.recomputed_share >= 0 && run.recomputed_share <= 1)) return "the share recomputed is none";
+  if (!(run.recomputed.layers >= 0 && run.recomputed.layers <= 1)) return "the share recomputed is none";
   return std::nullopt;
 }
 

@@ -18,6 +18,7 @@ sheet:
   tiles: [[256, 128, 1.0], [64, 64, 0.6]]
   intra_node: 196GB/s
   inter_node: 25GB/s
+  host_link: 31.5GB/s
   devices_per_node: 8
   hopper_or_later: true
 fitted: {matmul: 0.6, tile_start: 150, memory: 0.5, launch: 18us}
@@ -27,7 +28,7 @@ sources: {one: 1.00, two: 0.91}
 )",
       R"(name: b
 sheet: {peak_flops: {bf16: 1TFLOPS}, memory_bandwidth: 1GB/s, cores: 1, tiles: [[1, 1, 1]], intra_node: 1GB/s,
-  inter_node: 1GB/s, devices_per_node: 1}
+  inter_node: 1GB/s, host_link: 1GB/s, devices_per_node: 1}
 constants: a
 )"};
 }

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "fit_device"
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from fit_device_lib import constant_fit, device_text, least_squares  # noqa: E402
+from fit_device_lib import constant_fit, device_text, least_squares, step_bands  # noqa: E402
 from fit_device_lib.constants import CONSTANTS, Unfit  # noqa: E402
 
 TRUTH = {"matmul": 0.6, "memory": 0.7, "launch": 25e-6, "attention": 0.42}
@@ -125,6 +125,19 @@ class ConstantFit(unittest.TestCase):
             self.assertEqual(constant_fit.fold_of(key), fnv(("fold" + key).encode()) % 5)
 
 
+class StepBands(unittest.TestCase):
+    def test_a_band_holds_four_fifths_of_what_comes_next(self):
+        self.assertEqual(step_bands.conformal_percent([5.0]), 5.0)
+        self.assertEqual(step_bands.conformal_percent([4.0, 1.0, 3.0, 2.0]), 4.0)
+        self.assertEqual(step_bands.conformal_percent([float(i) for i in range(1, 10)]), 8.0)
+        self.assertEqual(step_bands.conformal_percent([float(i) for i in range(1, 100)]), 80.0)
+
+    def test_each_kind_has_its_own_either_way(self):
+        rows = [constant_fit.Row("a", "a", "one", 2.0, ("experts",)), constant_fit.Row("b", "b", "one", 1.0, ())]
+        self.assertEqual(step_bands.bands_of(rows, [1.0, 1.25]), {"dense": (25.0, 1), "experts": (100.0, 1)})
+        self.assertEqual(step_bands.bands_of(rows[:1], [1.0]), {"experts": (100.0, 1)})
+
+
 class Constants(unittest.TestCase):
     def test_priors_are_those_of_the_program(self):
         text = (ROOT / "core" / "chip.h").read_text(encoding="utf-8")
@@ -192,7 +205,8 @@ class WholeScript(unittest.TestCase):
         self.file.write_text(FILE, encoding="utf-8")
         rows, works = synthetic_rows()
         table = [{"id": r.id, "split_key": r.key, "software": r.source, "constants": "tiny", "measured_s": r.measured_s,
-                  "scored": True, "work": w} for r, w in zip(rows, works)]
+                  "scored": True, "terms": ["experts", "pipeline"] if i % 4 == 0 else ["pipeline"], "work": w}
+                 for i, (r, w) in enumerate(zip(rows, works))]
         table.insert(3, {**table[0], "id": "other", "constants": "h100", "measured_s": 1e6})
         table.insert(7, {**table[0], "id": "refused", "measured_s": 1e6})
         table.insert(9, {**table[0], "id": "unscored", "scored": False, "measured_s": 1e6})
@@ -217,6 +231,10 @@ class WholeScript(unittest.TestCase):
         for kept in ("# A device of a test.", "  cores: 108  # kept", "  # what large products reach", "  # by software",
                      "  attention: 0.42  # kept", "base_source: one  # kept", "  grouped_matmul: 0.85"):
             self.assertIn(kept + "\n", text)
+        self.assertRegex(text, r"(?m)^  experts: [0-9.]+ +# of 30 rows$")
+        self.assertRegex(text, r"(?m)^  dense: [0-9.]+ +# of 90 rows$")
+        self.assertIn("measured:\n", text)
+        self.assertRegex(text, r"(?m)^  - experts +# 30 rows\n  - pipeline +# 120 rows\n\Z")
         held_out = json.loads((self.folder / "out.json").read_text(encoding="utf-8"))["rows"]
         self.assertEqual([r["id"] for r in held_out], [f"row{i}" for i in range(120)])
 

@@ -35,6 +35,7 @@ sheet:
   tiles: [[256, 128, 1.0], [64, 32, 0.6]]
   intra_node: 300GB/s
   inter_node: 25GB/s
+  host_link: 225GB/s
   devices_per_node: 72
   hopper_or_later: true
 fitted:
@@ -92,6 +93,7 @@ TEST(TimeDeviceFile, EveryKeyIsRead) {
   EXPECT_EQ(sheet.tiles, (std::vector<MatmulTile>{{256, 128, 1.0}, {64, 32, 0.6}}));
   EXPECT_EQ(sheet.intra_bytes_per_s, 300e9);
   EXPECT_EQ(sheet.inter_bytes_per_s, 25e9);
+  EXPECT_EQ(sheet.host_bytes_per_s, 225e9);
   EXPECT_EQ(sheet.devices_per_node, 72);
   EXPECT_TRUE(sheet.is_hopper_or_later);
   const FittedRates& rates = file.device.rates;
@@ -152,8 +154,8 @@ TEST(TimeDeviceFile, MistakesOfTheSheet) {
             "7: memory_bandwidth must be from 1e+03 to 1e+18 a second, like 2039GB/s");
   EXPECT_EQ(complaint_with("cores: 108", "cores: 0"), "8: cores is 0; it must be 1 to 65536");
   EXPECT_EQ(complaint_with("devices_per_node: 72", "devices_per_node: 4096"),
-            "12: devices_per_node is 4096; it must be 1 to 1024");
-  EXPECT_NE(complaint_with("hopper_or_later: true", "hopper_or_later: yes").find("13: hopper_or_later is 'yes'"),
+            "13: devices_per_node is 4096; it must be 1 to 1024");
+  EXPECT_NE(complaint_with("hopper_or_later: true", "hopper_or_later: yes").find("14: hopper_or_later is 'yes'"),
             std::string::npos);
   EXPECT_NE(complaint_with("intra_node", "intra_nod").find("10: unknown key 'intra_nod'"), std::string::npos);
   EXPECT_EQ(complaint_with("sheet:\n", "sheet: 7\nother:\n").substr(0, 15), "2: sheet is '7'");
@@ -169,18 +171,18 @@ TEST(TimeDeviceFile, MistakesOfTiles) {
 }
 
 TEST(TimeDeviceFile, MistakesOfConstants) {
-  EXPECT_EQ(complaint_with("matmul: 0.81", "matmul: 1.2"), "15: matmul is 1.2; it must be above 0 and at most 1");
-  EXPECT_EQ(complaint_with("matmul: 0.81", "matmul: 0"), "15: matmul is 0; it must be above 0 and at most 1");
+  EXPECT_EQ(complaint_with("matmul: 0.81", "matmul: 1.2"), "16: matmul is 1.2; it must be above 0 and at most 1");
+  EXPECT_EQ(complaint_with("matmul: 0.81", "matmul: 0"), "16: matmul is 0; it must be above 0 and at most 1");
   EXPECT_EQ(complaint_with("tile_start: 146.5", "tile_start: -1"),
-            "16: tile_start is -1; it must be above 0 and at most 100000");
+            "17: tile_start is -1; it must be above 0 and at most 100000");
   EXPECT_EQ(complaint_with("launch: 18.9us", "launch: 0us"),
-            "18: launch is 0us; it must be above 0 and at most 1000000us");
+            "19: launch is 0us; it must be above 0 and at most 1000000us");
   EXPECT_EQ(complaint_with("launch: 18.9us", "launch: 2s"),
-            "18: launch is 2000000us; it must be above 0 and at most 1000000us");
-  EXPECT_NE(complaint_with("launch: 18.9us", "launch: 18.9").find("18: launch: '18.9' is not a time"),
+            "19: launch is 2000000us; it must be above 0 and at most 1000000us");
+  EXPECT_NE(complaint_with("launch: 18.9us", "launch: 18.9").find("19: launch: '18.9' is not a time"),
             std::string::npos);
   EXPECT_NE(complaint_with("attention:", "atention:")
-                .find("22: unknown key 'atention' in section fitted; did you mean "
+                .find("23: unknown key 'atention' in section fitted; did you mean "
                       "'attention'?"),
             std::string::npos);
   EXPECT_EQ(
@@ -188,34 +190,62 @@ TEST(TimeDeviceFile, MistakesOfConstants) {
       "1: the file lacks the constant 'fp8'; add it under `fitted:` if it was fitted to measured step times, else "
       "under `assumed:`");
   EXPECT_EQ(complaint_with("  fp8: 0.91\n", "  fp8: 0.91\n  memory: 0.7\n"),
-            "26: memory is both fitted and assumed; keep one of the two");
+            "27: memory is both fitted and assumed; keep one of the two");
   EXPECT_EQ(complaint(replaced(replaced(kFile, "  fp8: 0.91\n", ""), "  attention: 0.4\n",
                                "  attention: 0.4\n  fp8: 0.91\n")),
-            "14: 9 constants are fitted; at most 8 may be, so move the others to `assumed:`");
+            "15: 9 constants are fitted; at most 8 may be, so move the others to `assumed:`");
 }
 
 TEST(TimeDeviceFile, MistakesOfSources) {
   EXPECT_EQ(complaint_with("fms: 0.95", "fms: 30"),
-            "28: fms is 30; a factor of seconds must be 0.1 to 10, 1.00 of the base source");
-  EXPECT_NE(complaint_with("fms: 0.95", "FMS: 0.95").find("28: 'FMS' is no name of a software"), std::string::npos);
-  EXPECT_NE(complaint_with("fms: 0.95", "fms: fast").find("28: fms is 'fast'; write a number"), std::string::npos);
-  EXPECT_NE(complaint_with("fms: 0.95", "foundry: 0.95").find("29: 'foundry' is given twice"), std::string::npos);
+            "29: fms is 30; a factor of seconds must be 0.1 to 10, 1.00 of the base source");
+  EXPECT_NE(complaint_with("fms: 0.95", "FMS: 0.95").find("29: 'FMS' is no name of a software"), std::string::npos);
+  EXPECT_NE(complaint_with("fms: 0.95", "fms: fast").find("29: fms is 'fast'; write a number"), std::string::npos);
+  EXPECT_NE(complaint_with("fms: 0.95", "foundry: 0.95").find("30: 'foundry' is given twice"), std::string::npos);
   EXPECT_EQ(complaint_with("base_source: foundry\n", ""),
             "1: the file lacks the key 'base_source'; add `base_source: "
             "<name>`");
   for (const char* base : {"base_source: fms", "base_source: none"})
-    EXPECT_NE(complaint_with("base_source: foundry", base).find("26: base_source names no source with the factor 1.00"),
+    EXPECT_NE(complaint_with("base_source: foundry", base).find("27: base_source names no source with the factor 1.00"),
               std::string::npos);
   const std::string without = kFile.substr(0, kFile.find("sources:\n  fms"));
-  EXPECT_EQ(complaint(without), "26: base_source has no meaning here: no source has a factor; add `sources:`");
+  EXPECT_EQ(complaint(without), "27: base_source has no meaning here: no source has a factor; add `sources:`");
+}
+
+TEST(TimeDeviceFile, SaysWhatWasMeasuredAndHowFarOffItIs) {
+  const std::string text = kFile + "bands:\n  dense: 12.5\n  experts: 31\nmeasured:\n  - experts\n  - pipeline\n";
+  const Result<TimeDeviceFile> file = formats::read_time_device(text, "d.yaml");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  EXPECT_EQ(file.value().device.bands, (StepBands{.dense_percent = 12.5, .experts_percent = 31}));
+  EXPECT_EQ(file.value().device.measured.text(), "experts, pipeline");
+  const Result<TimeDeviceFile> without = formats::read_time_device(kFile, "d.yaml");
+  EXPECT_EQ(without.value().device.bands, StepBands{});
+  EXPECT_TRUE(without.value().device.measured.empty());
+  TimeDeviceFile shares = without.value();
+  shares.name = "other";
+  shares.constants = "tiny";
+  ASSERT_TRUE(formats::share_constants(shares, file.value()));
+  EXPECT_EQ(shares.device.bands, file.value().device.bands);
+  EXPECT_EQ(shares.device.measured, file.value().device.measured);
+}
+
+TEST(TimeDeviceFile, MistakesOfBandsAndTerms) {
+  EXPECT_EQ(complaint(kFile + "bands: {dense: 0}\n"), "32: dense is 0; a band is above 0 and at most 1000 percent");
+  EXPECT_NE(complaint(kFile + "bands: {dens: 4}\n").find("32: unknown key 'dens' in section bands"), std::string::npos);
+  EXPECT_EQ(complaint(kFile + "measured: [pipeline, pipelines]\n"),
+            "32: 'pipelines' is no term of step time; scripts/fit_device writes them, like tensor_parallel");
+  EXPECT_EQ(complaint(kFile + "measured: pipeline\n").substr(0, 15), "32: measured is");
+  const std::string sheet = kFile.substr(0, kFile.find("fitted:"));
+  EXPECT_NE(complaint(sheet + "constants: h100\nmeasured: [pipeline]\n").find("measured has no meaning here"),
+            std::string::npos);
 }
 
 TEST(TimeDeviceFile, MistakesOfShared) {
   EXPECT_EQ(complaint("constants: h100\n" + kFile),
-            "15: fitted has no meaning here: `constants: h100` takes them from that device; drop one of the two");
+            "16: fitted has no meaning here: `constants: h100` takes them from that device; drop one of the two");
   const std::string sheet = kFile.substr(0, kFile.find("fitted:"));
-  EXPECT_NE(complaint(sheet + "constants: tiny\n").find("14: constants names this file"), std::string::npos);
-  EXPECT_NE(complaint(sheet + "constants: ../h100\n").find("14: constants is '../h100'; write the name of a file"),
+  EXPECT_NE(complaint(sheet + "constants: tiny\n").find("15: constants names this file"), std::string::npos);
+  EXPECT_NE(complaint(sheet + "constants: ../h100\n").find("15: constants is '../h100'; write the name of a file"),
             std::string::npos);
 }
 

@@ -19,7 +19,7 @@ namespace tidemark::testing {
 namespace {
 
 using nlohmann::json;
-using step_time::RecomputeKind;
+using step_time::RecomputedModule;
 using step_time::TimeRow;
 
 std::vector<TimeRow> read(const std::string& text) {
@@ -62,7 +62,7 @@ TEST(TimeTruth, ARowCarriesItsNamesFiguresAndRun) {
   EXPECT_TRUE(row.run.model.is_tied);
   EXPECT_EQ(row.run.data, 2);
   EXPECT_EQ(row.run.micro_batches(), 4);
-  EXPECT_EQ(row.run.recompute, RecomputeKind::full);
+  EXPECT_EQ(row.run.recomputed.layers, 1);
   EXPECT_FALSE(row.run.is_sequence_parallel);
 }
 
@@ -99,7 +99,7 @@ TEST(TimeTruth, RowsOfShardedWeights) {
   EXPECT_EQ(hybrid.run.sharded, 8);
   EXPECT_TRUE(hybrid.run.gathers_once);
   const TimeRow titan = own("titan/g");
-  EXPECT_EQ(titan.run.recompute, RecomputeKind::half_of_products);
+  EXPECT_TRUE(titan.run.recomputed.is_half_of_products);
   EXPECT_EQ(titan.run.fused_vector_share, 0.6);
   EXPECT_EQ(titan.run.tensor_hidden, 0.6);
   EXPECT_EQ(titan.run.network_share, 0.5);
@@ -127,26 +127,25 @@ TEST(TimeTruth, RowsOfRecipes) {
   EXPECT_EQ(latent.run.model.mla.kv_lora, 512);
   EXPECT_EQ(latent.run.model.moe_layers, 26);
   EXPECT_EQ(latent.run.model.mtp_layers, 1);
-  EXPECT_EQ(latent.run.recomputed_modules, (std::vector<std::string>{"moe_act", "mla_up_proj"}));
+  EXPECT_EQ(latent.run.recomputed.modules, (std::vector<RecomputedModule>{{"moe_act"}, {"mla_up_proj"}}));
 }
 
 TEST(TimeTruth, RowsOfLaunchScripts) {
   const TimeRow core = own("ci/");
-  EXPECT_EQ(core.run.recomputed_modules, std::vector<std::string>{"moe_act"});
+  EXPECT_EQ(core.run.recomputed.modules, (std::vector<RecomputedModule>{{"moe_act"}}));
   EXPECT_FALSE(core.is_scored);  // tier L
   for (const char* note : {"which layers have experts", "gradients are not exchanged", "deterministic kernels",
                            "overlap of the exchange between experts", "overlap of tensor parallel"})
     EXPECT_TRUE(has_note(core, note)) << note;
   const TimeRow ascend = own("mindspeed/");
-  EXPECT_EQ(ascend.run.recompute, RecomputeKind::full);
-  EXPECT_EQ(ascend.run.recomputed_share, 0.5);
+  EXPECT_EQ(ascend.run.recomputed.layers, 0.5);
   EXPECT_EQ(ascend.run.document, 2048);
   EXPECT_EQ(ascend.run.tensor_hidden, 0.7);
   for (const char* note : {"vocabulary not stated", "optimizer state is held whole", "recompute of the activation",
                            "attention without the fused kernel"})
     EXPECT_TRUE(has_note(ascend, note)) << note;
   const TimeRow graph = own("mindformers/");
-  EXPECT_EQ(graph.run.recomputed_share, 0.5);  // 16 of 32 layers over four stages
+  EXPECT_EQ(graph.run.recomputed.layers, 0.5);  // 16 of 32 layers over four stages
   EXPECT_TRUE(has_note(graph, "recompute of chosen operators"));
   EXPECT_TRUE(has_note(graph, "optimizer state is held whole"));
 }
@@ -364,7 +363,7 @@ std::string broken_promise(const TimeRow& row) {
     return "experts do not divide a stage";
   if (run.model.head_dim < 1 || run.model.kv_heads < 1 || run.model.vocabulary < 1) return "a width is missing";
   if (run.model.moe_layers < 0 || run.model.moe_layers > run.model.layers) return "more layers than layers";
-  if (!(run.recomputed_share >= 0 && run.recomputed_share <= 1)) return "a share that is none";
+  if (!(run.recomputed.layers >= 0 && run.recomputed.layers <= 1)) return "a share that is none";
   return "";
 }
 

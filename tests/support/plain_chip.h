@@ -13,6 +13,7 @@ namespace tidemark::testing {
                     .tiles = {{.rows = 1, .columns = 1}},
                     .intra_bytes_per_s = link_bytes_per_s,
                     .inter_bytes_per_s = link_bytes_per_s,
+                    .host_bytes_per_s = link_bytes_per_s,
                     .devices_per_node = 8},
           .rates = {.matmul = 1,
                     .tile_start = 0,

@@ -19,6 +19,7 @@ inline Chip round_device() {
   device.sheet.tiles = {{.rows = 256, .columns = 128, .relative_rate = 1}};
   device.sheet.intra_bytes_per_s = 400e9;
   device.sheet.inter_bytes_per_s = 40e9;
+  device.sheet.host_bytes_per_s = 40e9;
   device.rates = {.matmul = 0.5,
                   .tile_start = 100,
                   .memory = 0.5,

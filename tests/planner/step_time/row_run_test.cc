@@ -90,7 +90,7 @@ TEST(RowRunTest, ArgumentsAreTakenAsTheyStand) {
   EXPECT_EQ(run.sharded, 1);
   EXPECT_EQ(run.precision, Precision::bf16);
   EXPECT_EQ(run.micro_batches(), 8);
-  EXPECT_EQ(run.recompute, RecomputeKind::none);
+  EXPECT_EQ(run.recomputed, Recomputed{});
   EXPECT_TRUE(run.is_sequence_parallel);  // as Megatron-Core is where tensor parallel
   EXPECT_EQ(run.reduced_bytes, 4);
   EXPECT_EQ(run.network_share, 1);
@@ -285,24 +285,21 @@ TEST(RowRunTest, ClustersHaveLessBetweenNodesThanTheDeviceFile) {
 
 struct RecomputeCase {
   const char* granularity;
-  RecomputeKind kind;
   double share;
+  bool is_half_of_products = false;
 };
 
 TEST(RowRunTest, RecomputeByGranularity) {
   for (const RecomputeCase& at :
-       {RecomputeCase{"none", RecomputeKind::none, 0}, RecomputeCase{"False", RecomputeKind::none, 0},
-        RecomputeCase{"", RecomputeKind::none, 0}, RecomputeCase{"minimal_flash", RecomputeKind::none, 0},
-        RecomputeCase{"full", RecomputeKind::full, 1}, RecomputeCase{"selective-layer", RecomputeKind::full, 0.5},
-        RecomputeCase{"selective-op", RecomputeKind::half_of_products, 1},
-        RecomputeCase{"[4, 4]", RecomputeKind::full, 0.25}, RecomputeCase{"[0, 0]", RecomputeKind::none, 0},
-        RecomputeCase{"[900]", RecomputeKind::full, 1}, RecomputeCase{"[-4]", RecomputeKind::none, 0},
-        RecomputeCase{"[4, x]", RecomputeKind::none, 0},
-        RecomputeCase{"[99999999999999999999]", RecomputeKind::none, 0}}) {
+       {RecomputeCase{"none", 0}, RecomputeCase{"False", 0}, RecomputeCase{"", 0}, RecomputeCase{"minimal_flash", 0},
+        RecomputeCase{"full", 1}, RecomputeCase{"selective-layer", 0.5}, RecomputeCase{"selective-op", 0, true},
+        RecomputeCase{"[4, 4]", 0.25}, RecomputeCase{"[0, 0]", 0}, RecomputeCase{"[900]", 1}, RecomputeCase{"[-4]", 0},
+        RecomputeCase{"[4, x]", 0}, RecomputeCase{"[99999999999999999999]", 0}}) {
     RowWords row = dense();
     row.recompute.granularity = at.granularity;
-    EXPECT_EQ(run(row).recompute, at.kind) << at.granularity;
-    EXPECT_DOUBLE_EQ(run(row).recomputed_share, at.share) << at.granularity;
+    EXPECT_EQ(run(row).recomputed.is_half_of_products, at.is_half_of_products) << at.granularity;
+    EXPECT_TRUE(run(row).recomputed.modules.empty()) << at.granularity;
+    EXPECT_DOUBLE_EQ(run(row).recomputed.layers, at.share) << at.granularity;
   }
 }
 
@@ -311,24 +308,24 @@ TEST(RowRunTest, BlocksAreLayersOfEachChunk) {
   row.recompute.granularity = "full";
   row.recompute.method = "block";
   row.recompute.layers = 4;  // of 8 in each of 2 x 2 chunks
-  EXPECT_DOUBLE_EQ(run(row).recomputed_share, 0.5);
+  EXPECT_DOUBLE_EQ(run(row).recomputed.layers, 0.5);
   row.recompute.layers = 48;
-  EXPECT_DOUBLE_EQ(run(row).recomputed_share, 1);
+  EXPECT_DOUBLE_EQ(run(row).recomputed.layers, 1);
   row.recompute.method = "uniform";
   row.recompute.layers = 1;
-  EXPECT_DOUBLE_EQ(run(row).recomputed_share, 1);
+  EXPECT_DOUBLE_EQ(run(row).recomputed.layers, 1);
 }
 
 TEST(RowRunTest, ModulesAreTheRowsOrMegatronsDefault) {
   RowWords row = dense();
   row.recompute.granularity = "selective";
-  EXPECT_EQ(run(row).recompute, RecomputeKind::modules);
-  EXPECT_EQ(run(row).recomputed_modules, std::vector<std::string>{"core_attn"});
+  const auto modules = [&row] { return run(row).recomputed.modules; };
+  EXPECT_EQ(modules(), (std::vector<RecomputedModule>{{"core_attn"}}));
   EXPECT_TRUE(has_note(row, "modules recomputed not stated"));
   row.recompute.modules.emplace();  // an empty list says that none is
-  EXPECT_TRUE(run(row).recomputed_modules.empty());
+  EXPECT_TRUE(modules().empty());
   row.recompute.modules = {"mlp", "everything"};
-  EXPECT_EQ(run(row).recomputed_modules, *row.recompute.modules);
+  EXPECT_EQ(modules(), (std::vector<RecomputedModule>{{"mlp"}, {"everything"}}));
   EXPECT_TRUE(has_note(row, "recompute of 'everything' is not priced"));
   EXPECT_FALSE(has_note(row, "recompute of 'mlp'"));
 }

@@ -9,6 +9,7 @@
 
 #include "planner/step_time/ends_time.h"
 #include "planner/step_time/held_elements.h"
+#include "planner/step_time/host_time.h"
 #include "planner/step_time/layer_time.h"
 #include "planner/step_time/pipeline_time.h"
 #include "planner/step_time/recompute_time.h"
@@ -193,9 +194,9 @@ TEST(Recompute, RunsTheNamedModulesAgain) {
   const Chip device = hopper();
   const LayerCost dense = layer_cost(setting_of(c, device), LayerKind::dense);
   const LayerCost moe = layer_cost(setting_of(c, device), LayerKind::moe);
-  c.run.recompute = RecomputeKind::modules;
-  const auto again = [&](const LayerCost& layer, std::vector<std::string> names) {
-    c.run.recomputed_modules = std::move(names);
+  const auto again = [&](const LayerCost& layer, const std::vector<std::string>& names) {
+    c.run.recomputed.modules.clear();
+    for (const std::string& name : names) c.run.recomputed.modules.push_back({.name = name});
     return recompute_cost(setting_of(c, device), layer);
   };
   const PassCost core = again(dense, {"core_attn"});
@@ -208,6 +209,65 @@ TEST(Recompute, RunsTheNamedModulesAgain) {
   EXPECT_EQ(again(dense, {"of no framework"}).launches, 0);
   EXPECT_NEAR(again(moe, {"core_attn", "moe", "shared_experts"}).device_s(),
               core.device_s() + moe.modules.moe.device_s() + moe.modules.shared_experts.device_s(), 1e-12);
+}
+
+TEST(Recompute, OfAShareOfTheLayersIsThatShareOfTheModule) {
+  Case c = plain_case();
+  const Chip device = hopper();
+  const LayerCost layer = layer_cost(setting_of(c, device), LayerKind::dense);
+  const auto again_s = [&] { return recompute_cost(setting_of(c, device), layer).device_s(); };
+  c.run.recomputed.modules = {{"mlp", 0.25}};
+  EXPECT_DOUBLE_EQ(again_s(), 0.25 * layer.modules.feed_forward.device_s());
+  c.run.recomputed.layers = 0.5;  // of the other half
+  EXPECT_DOUBLE_EQ(again_s(), 0.5 * layer.passes.forward.device_s() + 0.125 * layer.modules.feed_forward.device_s());
+  c.run.recomputed = {.modules = {{"activation"}}};
+  EXPECT_DOUBLE_EQ(again_s(), layer.modules.activation.vector_s);
+  EXPECT_GT(again_s(), 0);
+  c.run.recomputed = {.modules = {{"mla_attention"}}};
+  EXPECT_DOUBLE_EQ(again_s(), layer.modules.attention.device_s());
+}
+
+TEST(Recompute, OfExpertsRowsSendsThemAgainOnce) {
+  Case c = plain_case();
+  c.run.expert = 8;
+  make_moe(c);
+  const Chip device = hopper();
+  const LayerCost layer = layer_cost(setting_of(c, device), LayerKind::moe);
+  c.run.recomputed.modules = {{"zero_memory_level0"}};
+  const PassCost rows = recompute_cost(setting_of(c, device), layer);
+  EXPECT_DOUBLE_EQ(rows.expert_s, layer.modules.moe.expert_s / 2);
+  EXPECT_DOUBLE_EQ(rows.vector_s, layer.modules.activation.vector_s);
+  EXPECT_EQ(rows.matmul_s, 0);
+  c.run.recomputed.modules = {{"zero_memory_level1"}};
+  const PassCost product = recompute_cost(setting_of(c, device), layer);
+  EXPECT_DOUBLE_EQ(product.matmul_s, layer.modules.moe.matmul_s * 2 / 3) << "two of three matrices where gated";
+}
+
+TEST(HostTime, OfCopiesIsWhatPassesDoNotHide) {
+  Case c = plain_case();
+  const Chip device = hopper();
+  const StepSetting plain = setting_of(c, device);
+  const LayerCost layer = layer_cost(plain, LayerKind::dense);
+  const double forward_s = layer.passes.forward.device_s(), backward_s = layer.passes.backward.device_s();
+  const double link = 0.75 * 60e9;  // bytes a second
+  const auto shown_s = [&](double bytes) {
+    c.run.host.dense_bytes = bytes;
+    return copy_cost(setting_of(c, device), layer).copy_s;
+  };
+  EXPECT_EQ(shown_s(0.9 * forward_s * link), 0);
+  EXPECT_NEAR(shown_s((forward_s + 1e-3) * link), 1e-3, 1e-12);
+  EXPECT_NEAR(shown_s((backward_s + 1e-3) * link), 2e-3 + backward_s - forward_s, 1e-12);
+}
+
+TEST(HostTime, OfStateIsTwelveBytesUpAndDownOrThirtyOnTheHost) {
+  Case c = plain_case();
+  const Chip device = hopper();
+  const double elements = 1e9, link = 0.75 * 60e9;
+  EXPECT_EQ(host_state_s(setting_of(c, device), elements), 0);
+  c.run.host.is_state_swapped = true;
+  EXPECT_DOUBLE_EQ(host_state_s(setting_of(c, device), elements), 12 * elements / link);
+  c.run.host = {.updated_share = 0.5};
+  EXPECT_DOUBLE_EQ(host_state_s(setting_of(c, device), elements), 15 * elements / link);
 }
 
 TEST(Layer, BackwardOfPlainProductsIsAboutTwiceTheForward) {

@@ -83,12 +83,11 @@ TEST(StepSeconds, MoreWorkIsSlower) {
 TEST(StepSeconds, RunningAgainIsSlowerTheMoreOfItIs) {
   for (const ReferenceCase& reference : kReferenceCases) {
     Case none = changed(reference);
-    none.run.recompute = RecomputeKind::none;
+    none.run.recomputed = {};
     Case half = none, full = none, products = none;
-    half.run.recompute = full.run.recompute = RecomputeKind::full;
-    half.run.recomputed_share = 0.5;
-    full.run.recomputed_share = 1;
-    products.run.recompute = RecomputeKind::half_of_products;
+    half.run.recomputed.layers = 0.5;
+    full.run.recomputed.layers = 1;
+    products.run.recomputed.is_half_of_products = true;
     EXPECT_LT(took_s(none), took_s(half)) << reference.name;
     EXPECT_LT(took_s(half), took_s(full)) << reference.name;
     EXPECT_LT(took_s(none), took_s(products)) << reference.name;

@@ -21,6 +21,7 @@ inline Chip hopper() {
   device.sheet.tiles = {{256, 128, 1.0}, {128, 128, 0.93}, {128, 64, 0.80}, {64, 64, 0.60}};
   device.sheet.intra_bytes_per_s = 450e9;
   device.sheet.inter_bytes_per_s = 50e9;
+  device.sheet.host_bytes_per_s = 60e9;
   device.sheet.is_hopper_or_later = true;
   device.rates = {.matmul = 0.7,
                   .tile_start = 140,
@@ -158,32 +159,25 @@ inline const ReferenceCase kReferenceCases[] = {
        c.run.data = 16;
        make_eager(c);
      }},
-    {"half of the layers again", 1.5867839051574864,
-     [](Case& c) {
-       c.run.recompute = RecomputeKind::full;
-       c.run.recomputed_share = 0.5;
-     }},
+    {"half of the layers again", 1.5867839051574864, [](Case& c) { c.run.recomputed.layers = 0.5; }},
     {"modules of dense layers again", 1.6634699973658096,
      [](Case& c) {
-       c.run.recompute = RecomputeKind::modules;
-       c.run.recomputed_modules = {"core_attn", "mlp", "layernorm", "moe_act"};
+       c.run.recomputed.modules = {{"core_attn"}, {"mlp"}, {"layernorm"}, {"moe_act"}};
      }},
     {"modules of MoE layers again", 2.5556151777348237,
      [](Case& c) {
-       c.run.recompute = RecomputeKind::modules;
-       c.run.recomputed_modules = {"moe", "moe_act", "shared_experts", "mlp"};
+       c.run.recomputed.modules = {{"moe"}, {"moe_act"}, {"shared_experts"}, {"mlp"}};
        c.run.expert = 8;
        make_moe(c);
      }},
     {"up projections of MLA again", 1.3398537197976625,
      [](Case& c) {
-       c.run.recompute = RecomputeKind::modules;
-       c.run.recomputed_modules = {"mla_up_proj"};
+       c.run.recomputed.modules = {{"mla_up_proj"}};
        make_mla(c);
      }},
     {"half of the products again", 1.1649773709238165,
      [](Case& c) {
-       c.run.recompute = RecomputeKind::half_of_products;
+       c.run.recomputed.is_half_of_products = true;
        c.run.sharded = 8;
        c.run.tensor = 2;
        c.run.reduced_bytes = 2;
