@@ -9,10 +9,11 @@ struct PassCost {
   double matmul_s = 0, attention_s = 0, vector_s = 0;
   double tensor_s = 0;   ///< collectives beside which nothing runs: tensor, context and expert tensor parallel
   double expert_s = 0;   ///< dispatch and combine, what is not hidden
+  double wait_s = 0;     ///< of the device for the host, where they meet in every pass
   double launches = 0;   ///< of the host
   double latency_s = 0;  ///< that the host's launches wait for: collectives'
 
-  [[nodiscard]] double device_s() const { return matmul_s + attention_s + vector_s + tensor_s + expert_s; }
+  [[nodiscard]] double device_s() const { return matmul_s + attention_s + vector_s + tensor_s + expert_s + wait_s; }
 
   PassCost& operator+=(const PassCost& other) {
     matmul_s += other.matmul_s;
@@ -20,6 +21,7 @@ struct PassCost {
     vector_s += other.vector_s;
     tensor_s += other.tensor_s;
     expert_s += other.expert_s;
+    wait_s += other.wait_s;
     launches += other.launches;
     latency_s += other.latency_s;
     return *this;
@@ -31,6 +33,7 @@ struct PassCost {
             .vector_s = times * cost.vector_s,
             .tensor_s = times * cost.tensor_s,
             .expert_s = times * cost.expert_s,
+            .wait_s = times * cost.wait_s,
             .launches = times * cost.launches,
             .latency_s = times * cost.latency_s};
   }
