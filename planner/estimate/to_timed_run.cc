@@ -227,6 +227,7 @@ Software software_of(const TrainingRun& run) {
   Software software = *step_time::find_software(kNames[static_cast<std::size_t>(run.platform.framework)]);
   software.is_eager = keeps_scores(run);
   software.imbalance = imbalance(run, software.imbalance);
+  if (on_ascend(run)) software.permutes_plainly = !run.model.moe.permute_fusion;
   if (is_fully_sharded(run)) return software;
   const OptimizerState& optimizer = run.optimizer;
   software.optimizer_bytes = optimizer_bytes(optimizer);

@@ -81,13 +81,20 @@ double expert_tensor_s(const StepSetting& setting) {
   return 2 * cost::ring_s(bytes, 1, span, {}, setting.device);
 }
 
+/// Over the routed rows, around dispatch and combine, forward. Fused kernels permute and put back, each reading and
+/// writing once. Plain ones (Megatron-Core 0.8, moe_utils.py) select (2 passes) and put back by a zeroed buffer (1), a
+/// copy into it (2), the product with the router's weights (2) and the sum (1); several experts of a rank have their
+/// rows sorted after dispatch (2) and put back before combine (3).
+double permute_passes(const StepSetting& setting) {
+  if (!setting.software.permutes_plainly) return 4;
+  return setting.rank.experts > 1 ? 13 : 8;
+}
+
 Passes routed(const StepSetting& setting, double activation_forward_s) {
-  // Permuted before dispatch and put back after combine: read and written each time.
-  constexpr double kPermuteTraffic = 4;
   Passes passes = expert_products(setting);
   passes += router(setting);
-  passes.add_vector(
-      cost::memory_s(kPermuteTraffic * kElementBytes * fullest_rows(setting) * setting.rank.hidden, setting.device));
+  passes.add_vector(cost::memory_s(
+      permute_passes(setting) * kElementBytes * fullest_rows(setting) * setting.rank.hidden, setting.device));
   passes.add_vector(activation_forward_s);
   const double exchange_s = exchanges_s(setting), tensor_s = expert_tensor_s(setting);
   for (PassCost* pass : {&passes.forward, &passes.backward}) {

@@ -5,6 +5,7 @@
 #include "planner/cost/collective_time.h"
 #include "planner/cost/matmul_time.h"
 #include "planner/cost/memory_time.h"
+#include "planner/cost/rounded_max.h"
 #include "planner/step_time/attention_work.h"
 #include "planner/step_time/feed_forward_work.h"
 
@@ -94,6 +95,20 @@ void add_launches(Passes& passes, const StepSetting& setting) {
   passes.backward.launches = kBackwardLaunches * forward;
 }
 
+/// Where no lane runs ahead of the other beyond a pass, both wait for what their maximum, rounded, has above the
+/// longer.
+void meet_in_passes(Passes& passes, const StepSetting& setting) {
+  if (setting.software.pass_corner <= 0) return;
+  for (PassCost* pass : {&passes.forward, &passes.backward}) {
+    const double device_s = pass->device_s();
+    const double host_s = pass->launches * setting.device.rates.launch_s + pass->latency_s;
+    const double wait_s =
+        cost::rounded_max(device_s, host_s, setting.software.pass_corner) - std::max(device_s, host_s);
+    pass->wait_s += wait_s;
+    pass->latency_s += wait_s;
+  }
+}
+
 /// Of what a norm reads and writes; run again it makes the input of the products after it.
 PassCost norms_again(const StepSetting& setting) {
   const double elements = 4 * setting.rank.split_tokens * setting.rank.hidden;
@@ -124,6 +139,7 @@ LayerCost layer_cost(const StepSetting& setting, LayerKind kind) {
   add_launches(layer.passes, setting);
   add_tensor_collectives(layer.passes, setting, kind);
   add_context_ring(layer.passes, setting, core.forward.attention_s);
+  meet_in_passes(layer.passes, setting);
   return layer;
 }
 

@@ -10,10 +10,13 @@ struct PassCost {
   double tensor_s = 0;   ///< collectives beside which nothing runs: tensor, context and expert tensor parallel
   double expert_s = 0;   ///< dispatch and combine, what is not hidden
   double copy_s = 0;     ///< to and from host memory, what is not hidden
+  double wait_s = 0;     ///< of the device for the host, where they meet in every pass
   double launches = 0;   ///< of the host
   double latency_s = 0;  ///< that the host's launches wait for: collectives'
 
-  [[nodiscard]] double device_s() const { return matmul_s + attention_s + vector_s + tensor_s + expert_s + copy_s; }
+  [[nodiscard]] double device_s() const {
+    return matmul_s + attention_s + vector_s + tensor_s + expert_s + copy_s + wait_s;
+  }
 
   PassCost& operator+=(const PassCost& other) {
     matmul_s += other.matmul_s;
@@ -22,6 +25,7 @@ struct PassCost {
     tensor_s += other.tensor_s;
     expert_s += other.expert_s;
     copy_s += other.copy_s;
+    wait_s += other.wait_s;
     launches += other.launches;
     latency_s += other.latency_s;
     return *this;
@@ -34,6 +38,7 @@ struct PassCost {
             .tensor_s = times * cost.tensor_s,
             .expert_s = times * cost.expert_s,
             .copy_s = times * cost.copy_s,
+            .wait_s = times * cost.wait_s,
             .launches = times * cost.launches,
             .latency_s = times * cost.latency_s};
   }

@@ -40,6 +40,8 @@ void note_model(Notes& notes, const RowWords& row, const TimedRun& run) {
       "which layers have experts is not stated: all but the dense ones named");
   add(notes, row.layout.task == "lora", "LoRA: priced as training of all weights");
   add(notes, run.document > 0, "packed documents of unknown length: a typical one assumed");
+  add(notes, row.id.find("_pack_") != std::string::npos && run.document == 0,
+      "packed documents under context parallelism: priced as one");
   add(notes, !row.has_fused_attention, "attention without the fused kernel: priced as fused");
 }
 

@@ -139,10 +139,10 @@ void set_recompute(TimedRun& run, const RecomputeWords& words) {
   }
 }
 
+/// Context parallelism of MindSpeed sends keys and values around whole and masks: nothing is saved by packing.
 void set_documents(TimedRun& run, const RowWords& row) {
-  // Lengths are not stated: half of the attention of an unbroken sequence.
-  if (contains(row.id, "_pack_")) run.document = or_one(row.sequence / 2);
-  if (row.layout.task == "sft") run.document = std::min(kTypicalDocument, row.sequence);
+  const bool is_packed = contains(row.id, "_pack_") && run.context == 1;
+  if (is_packed || row.layout.task == "sft") run.document = std::min(kTypicalDocument, row.sequence);
 }
 
 double tensor_hidden_of(const RowWords& row, const Software& software) {

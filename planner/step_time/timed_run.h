@@ -82,8 +82,10 @@ struct Software {
   bool broadcasts_weights = false;   ///< new weights go out tensor by tensor
   double bucket_bytes = 500e6;       ///< of gradients
   double step_s = 0;                 ///< host work of a step
-  bool is_graph = false;             ///< launches are captured: no host floor
-  double imbalance = 1;              ///< rows of the fullest device over the mean
+  double pass_corner = 0;         ///< sharpness of device and host that meet in every pass of a layer; 0: they do not
+  bool permutes_plainly = false;  ///< tokens reach their experts' order by a kernel an operation, none fused
+  bool is_graph = false;          ///< launches are captured: no host floor
+  double imbalance = 1;           ///< rows of the fullest device over the mean
 };
 
 struct TimedRun {

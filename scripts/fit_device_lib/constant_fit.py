@@ -11,6 +11,8 @@ PRIOR_WIDTH = 0.25  # in logarithm
 FACTOR_WIDTH = 0.1
 FOLDS = 5
 ITERATIONS, FOLD_ITERATIONS = 30, 12
+# Sources of one line of code, eager Megatron of 2021 and 2022 and its fork by DeepSpeed: one factor for all of them.
+LINES = {"megatron-2021": "eager-megatron", "megatron-2022": "eager-megatron", "vtrain-multi": "eager-megatron"}
 SINGLE_RUNS = ("a100-vtrain8",)  # rows of a split key are layouts of a job, not near-copies: each counts
 
 
@@ -37,16 +39,20 @@ def weights_of(rows, name):
     return [1.0 if name in SINGLE_RUNS else 1 / count[row.key] for row in rows]
 
 
+def line_of(source):
+    return LINES.get(source, source)
+
+
 def log_factors(errors, weights, sources, base):
-    """By source: mean of its log errors, outliers damped, drawn to 0. The base's is 0."""
+    """By line of code: mean of its sources' log errors, outliers damped, drawn to 0. That of the base's is 0."""
     found = {}
-    for source in sorted(set(sources)):
-        own = [(e, w) for e, w, s in zip(errors, weights, sources) if s == source]
+    for line in sorted({line_of(s) for s in sources}):
+        own = [(e, w) for e, w, s in zip(errors, weights, sources) if line_of(s) == line]
         mean = 0.0
-        for _ in range(4 if source != base else 0):
+        for _ in range(4 if line != line_of(base) else 0):
             damped = [(e, w / math.sqrt(1 + ((e - mean) / SCALE) ** 2)) for e, w in own]
             mean = math.fsum(e * w for e, w in damped) / (math.fsum(w for _, w in damped) + (SCALE / FACTOR_WIDTH) ** 2)
-        found[source] = mean
+        found[line] = mean
     return found
 
 
@@ -60,7 +66,7 @@ def residuals(rows, weights, base, predicted, distances):
     factors = log_factors(errors, weights, [row.source for row in rows], base)
     found = []
     for row, weight, error in zip(rows, weights, errors):
-        e = (error - factors[row.source]) / SCALE
+        e = (error - factors[line_of(row.source)]) / SCALE
         found.append(math.copysign(math.sqrt(2 * weight * (math.sqrt(1 + e * e) - 1)), e))
     return found + [d / PRIOR_WIDTH for d in distances]
 
@@ -95,7 +101,8 @@ def fit(problem, kept, start, iterations):
     point = minimise(function, [math.log(start[n]) for n in problem.fitted], low, high, iterations)
     errors = log_errors(rows, predicted_at([point])[0])
     factors = log_factors(errors, weights, [row.source for row in rows], problem.base)
-    return constants_at(point), {s: math.exp(f) for s, f in factors.items()}
+    sources = {row.source for row in problem.rows if line_of(row.source) in factors}
+    return constants_at(point), {s: math.exp(factors[line_of(s)]) for s in sorted(sources)}
 
 
 class Fit(NamedTuple):

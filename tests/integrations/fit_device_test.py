@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "scripts" / "fit_device"
@@ -82,6 +83,19 @@ class ConstantFit(unittest.TestCase):
         self.assertEqual(found.factors["one"], 1.0)
         self.assertLess(abs(found.factors["two"] / FACTORS["two"] - 1), 0.02)
         self.assertEqual(len(found.folds), 5)
+
+    def test_sources_of_one_line_of_code_share_a_factor(self):
+        rows, works = synthetic_rows()
+        three = [r._replace(source="three") if r.source == "two" and int(r.id[3:]) % 6 else r for r in rows]
+        with unittest.mock.patch.dict(constant_fit.LINES, {"two": "both", "three": "both"}):
+            found = constant_fit.fit_with_folds(problem_of(three, works))
+            known = [i for i, r in enumerate(three) if r.source != "two"]
+            start = {n: found.constants[n] for n in found.constants}
+            _, without = constant_fit.fit(problem_of(three, works), known, start, 12)
+        self.assertEqual(found.factors["two"], found.factors["three"])
+        self.assertLess(abs(found.factors["two"] / FACTORS["two"] - 1), 0.02)
+        self.assertEqual(without["two"], without["three"], "rows of one tell the other's")
+        self.assertNotIn("two", constant_fit.fit(problem_of(three, works), known, start, 1)[1])
 
     def test_what_rows_do_not_tell_stays_at_its_prior(self):
         rows, works = synthetic_rows()

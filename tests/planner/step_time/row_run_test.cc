@@ -350,13 +350,27 @@ TEST(RowRunTest, TensorTrafficIsHiddenAsTheRowOrTheRecipeHides) {
 TEST(RowRunTest, PackedDocumentsAreShorterThanTheSequence) {
   RowWords row = dense();
   EXPECT_EQ(run(row).document, 0);
+  for (const bool is_named : {true, false}) {
+    RowWords packed = row;
+    if (is_named)
+      packed.id = "mindspeed/x/tune_full_pack_16k/y";
+    else
+      packed.layout.task = "sft";
+    EXPECT_EQ(run(packed).document, 1024);
+    packed.sequence = 512;
+    EXPECT_EQ(run(packed).document, 512);
+    EXPECT_TRUE(has_note(packed, "packed documents of unknown length"));
+    EXPECT_FALSE(has_note(packed, "packed documents under context parallelism"));
+  }
+}
+
+TEST(RowRunTest, ContextParallelismPaysForPackedDocumentsAsForOne) {
+  RowWords row = dense();
   row.id = "mindspeed/x/tune_full_pack_16k/y";
-  EXPECT_EQ(run(row).document, 2048);
-  row.layout.task = "sft";
-  EXPECT_EQ(run(row).document, 1024);
-  row.sequence = 512;
-  EXPECT_EQ(run(row).document, 512);
-  EXPECT_TRUE(has_note(row, "packed documents"));
+  row.layout.context = 2;
+  EXPECT_EQ(run(row).document, 0);
+  EXPECT_TRUE(has_note(row, "packed documents under context parallelism"));
+  EXPECT_FALSE(has_note(row, "packed documents of unknown length"));
 }
 
 // ---- notes ----------------------------------------------------------------------------------------------------------

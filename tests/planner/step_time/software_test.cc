@@ -52,6 +52,8 @@ TEST(SoftwareTable, LinesOfOneFrameworkDifferInTheirTraits) {
   for (const char* eager : {"vtrain", "vtrain-multi", "megatron-2021", "megatron-2022"})
     EXPECT_TRUE(find_software(eager)->is_eager) << eager;
   EXPECT_EQ(std::ranges::count_if(all_software(), &Software::is_eager), 4);
+  for (const Software& software : all_software())
+    EXPECT_EQ(software.pass_corner, software.is_eager ? 2.75 : 0) << software.name;
   EXPECT_EQ(std::ranges::count_if(all_software(), &Software::is_graph), 1);
   EXPECT_TRUE(find_software("mindformers")->is_graph);
   EXPECT_LT(find_software("bridge")->moe_launches, find_software("dgxc")->moe_launches);

@@ -27,7 +27,7 @@ TEST(StepSeconds, AreThoseOfTheReferenceImplementation) {
     EXPECT_NEAR(seconds / reference.seconds, 1, 1e-9) << reference.name;
     EXPECT_TRUE(seen.insert(seconds).second) << reference.name << " changes nothing";
   }
-  EXPECT_EQ(seen.size(), 32u);
+  EXPECT_EQ(seen.size(), 35u);
 }
 
 TEST(StepSeconds, ABetterDeviceIsNeverSlower) {
@@ -91,7 +91,9 @@ TEST(StepSeconds, RunningAgainIsSlowerTheMoreOfItIs) {
     EXPECT_LT(took_s(none), took_s(half)) << reference.name;
     EXPECT_LT(took_s(half), took_s(full)) << reference.name;
     EXPECT_LT(took_s(none), took_s(products)) << reference.name;
-    EXPECT_LT(took_s(products), took_s(full)) << reference.name;
+    EXPECT_LE(took_s(products), took_s(full)) << reference.name << ": both launch all of the forward again";
+    products.software.is_graph = full.software.is_graph = true;
+    EXPECT_LT(took_s(products), took_s(full)) << reference.name << ": the device's own time";
   }
 }
 
