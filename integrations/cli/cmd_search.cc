@@ -93,8 +93,9 @@ class SearchCommand final : public Command {
     add_count(app, "--top", top_, 1, kMostShown, "layouts ranked (default 10)");
     add_count(
         app, "--most-planned", most_planned_, 1, kMostPlanned,
-        "layouts carried through the planner, in the order of their bounds (default 48), and on top of them the job's "
-        "own where it is one of them; the result never depends on the machine's speed");
+        "layouts looked at beyond their bounds, the most promising first (default 48), and on top of them the job's "
+        "own where it is one of them; those are planned that may be among the fastest; the result never depends on the "
+        "machine's speed");
     add_file(app, "--resume", resume_, "append finished layouts to this file, and take from it what it has");
   }
 

@@ -21,8 +21,9 @@ struct CopyTimes {
 };
 
 struct LinkPlan {
-  std::vector<CopyTimes> copies;  ///< per request
-  std::int64_t exposed_ns = 0;    ///< time the consumer waits in total because a copy in cannot meet its deadline
+  std::vector<CopyTimes> copies;        ///< per request; out_end_ns ascends
+  std::vector<std::uint32_t> in_order;  ///< requests as they come in: ascending deadline and in_start_ns
+  std::int64_t exposed_ns = 0;          ///< time the consumer waits in total because a copy in cannot meet its deadline
 };
 
 /// REQUIRES: requests in ascending ready_ns. O(n log n).

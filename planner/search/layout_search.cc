@@ -11,6 +11,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/static_memory.h"
+#include "planner/search/layout_ranking.h"
 #include "planner/simulate/pass_times.h"
 #include "planner/threads/parallel.h"
 #include "planner/time_split.h"
@@ -21,13 +22,6 @@ namespace {
 constexpr std::size_t kBatch = 8;         ///< layouts planned side by side: the same for every thread count
 constexpr std::size_t kSharpened = 2048;  ///< layouts whose passes are played side by side
 constexpr std::int32_t kFewRanks = 4;     ///< up to here all ranks are planned at once
-
-/// A layout in the queue, which goes by estimate.
-struct Entry {
-  std::int64_t estimate_ns = 0;
-  std::size_t id = 0;
-  friend auto operator<=>(const Entry&, const Entry&) = default;
-};
 
 std::int64_t layers_of(const graph_build::ParallelSpec& parallel, std::int32_t rank) {
   std::int64_t layers = 0;
@@ -82,16 +76,18 @@ StaticFit static_fit(const plan::PlanRequest& plan, const graph_build::JobSpec& 
 
 LayoutFigures figures_of(const plan::PlanOutcome& outcome) {
   LayoutFigures f{.fits = outcome.fits()};
-  std::vector<plan::TimeSplit> splits;
-  std::int64_t busiest = 0;
   for (const plan::RankPlan& rank : outcome.ranks) {
     f.peak_bytes = std::max(f.peak_bytes, rank.figures.peak_bytes);
     if (!rank.figures.fits && f.reason.empty())
       f.reason = "rank " + std::to_string(rank.figures.rank) + ": " + rank.figures.reason;
+  }
+  if (!f.fits) return f;
+  std::vector<plan::TimeSplit> splits;
+  std::int64_t busiest = 0;
+  for (const plan::RankPlan& rank : outcome.ranks) {
     splits.push_back(plan::split_time(rank, outcome.step.step_ns));
     busiest = std::max(busiest, splits.back().compute_ns);
   }
-  if (!f.fits) return f;
   const plan::TimeSplit mean = plan::mean_split(splits);
   f.step_ns = outcome.step.step_ns;
   f.compute_ns = mean.compute_ns;
@@ -102,21 +98,29 @@ LayoutFigures figures_of(const plan::PlanOutcome& outcome) {
   return f;
 }
 
-/// Plans the worst ranks, and where they fit all of them.
-Result<LayoutFigures> plan_layout(const plan::PlanRequest& plan, const SearchLayout& layout) {
+plan::PlanRequest request_for(const plan::PlanRequest& plan, const SearchLayout& layout) {
   plan::PlanRequest request = plan;
   request.job = with_layout(plan.job, layout);
   request.threads = 0;
   request.progress = nullptr;
   request.ranks.clear();
   if (!request.load) request.load = request.job.expert_load.mean;
-  if (request.job.parallel.pipeline > kFewRanks) {
-    request.ranks = worst_ranks(request.job);
-    const Result<plan::PlanOutcome> worst = plan::plan_step(request);
-    if (!worst) return worst.error();
-    if (!worst.value().fits()) return figures_of(worst.value());
-    request.ranks.clear();
-  }
+  return request;
+}
+
+/// The step with everything kept, op by op: the planner plays it before anything is decided, and plans only add to it.
+Result<std::int64_t> keep_all_ns(const plan::PlanRequest& plan, const SearchLayout& layout) {
+  plan::PlanRequest request = request_for(plan, layout);
+  request.trial = plan::Trial{.first = {}, .useless_step_ns = 0};  // so that nothing is planned
+  const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
+  if (!outcome) return outcome.error();
+  return outcome.value().step.keep_all_step_ns;
+}
+
+/// Plans the worst ranks, and where they fit the others.
+Result<LayoutFigures> plan_layout(const plan::PlanRequest& plan, const SearchLayout& layout) {
+  plan::PlanRequest request = request_for(plan, layout);
+  if (request.job.parallel.pipeline > kFewRanks) request.trial = plan::Trial{.first = worst_ranks(request.job)};
   const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome.error();
   return figures_of(outcome.value());
@@ -126,6 +130,7 @@ class LayoutSearcher {
  public:
   explicit LayoutSearcher(const LayoutSearchRequest& request)
       : request_(request),
+        ranking_(request.top),
         times_(request.plan.machine, request.plan.load.value_or(request.plan.job.expert_load.mean),
                request.plan.time_scale) {}
 
@@ -134,15 +139,18 @@ class LayoutSearcher {
     if (request_.space.has_given) {
       if (Status status = guess_given(); !status) return status.error();
       if (Status status = plan({0}); !status) return status.error();
+      given_ns_ = figures_.at(0).step_ns;
     }
     while (true) {
       if (ready_.empty())
         if (Status status = sharpen(); !status) return status.error();
-      const std::vector<std::size_t> batch = take_batch();
-      if (batch.empty() && (ready_.empty() && waiting_.empty())) break;
-      if (planned_in_order_ >= request_.most_planned && batch.empty()) break;
-      if (Status status = plan(batch); !status) return status.error();
+      const Result<std::vector<std::size_t>> batch = take_batch();
+      if (!batch) return batch.error();
+      if (batch.value().empty() && (ready_.empty() && waiting_.empty())) break;
+      if (taken_in_order_ >= request_.most_planned && batch.value().empty()) break;
+      if (Status status = look_at(batch.value()); !status) return status.error();
     }
+    if (Status status = plan_the_rest(); !status) return status.error();
     return finish();
   }
 
@@ -171,7 +179,7 @@ class LayoutSearcher {
     // The job's own layout is planned whatever its bounds say.
     for (std::size_t id = request_.space.has_given ? 1 : 0; id < layouts.size(); ++id) {
       if (static_[layouts[id].group].possible)
-        waiting_.insert({.estimate_ns = estimates[id], .id = id});
+        waiting_.insert({.step_ns = estimates[id], .id = id});
       else
         ++result_.over_static;
     }
@@ -210,7 +218,9 @@ class LayoutSearcher {
     while (ids.size() < kSharpened && !waiting_.empty()) {
       const std::size_t id = waiting_.begin()->id;
       waiting_.erase(waiting_.begin());
-      if (!passes_over(id)) ids.push_back(id);
+      const Result<bool> is_over = passes_over(id);
+      if (!is_over) return is_over.error();
+      if (!is_over.value()) ids.push_back(id);
     }
     std::vector<simulate::StepGuess> guesses(ids.size());
     Status status = threads::parallel_try_each(ids.size(), [&](std::size_t i) -> Status {
@@ -225,31 +235,62 @@ class LayoutSearcher {
     if (!status) return status;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       bounds_[ids[i]] = std::max(bounds_[ids[i]], guesses[i].bound_ns);
-      ready_.insert({.estimate_ns = guesses[i].estimate_ns + offload_ns(ids[i]), .id = ids[i]});
+      ready_.insert({.step_ns = guesses[i].estimate_ns + offload_ns(ids[i]), .id = ids[i]});
     }
     return {};
   }
 
-  /// Slower than all that will be shown, which is counted.
-  bool passes_over(std::size_t id) {
-    const bool over = request_.prune && fitting_.size() >= request_.top && bounds_[id] > kth_ns();
-    if (over) ++result_.bounded_away;
-    return over;
-  }
-  [[nodiscard]] std::int64_t kth_ns() const {
-    return std::next(fitting_.begin(), static_cast<std::ptrdiff_t>(request_.top) - 1)->first;
+  /// Slower than all that will be shown, which is counted. Layouts that were looked at are planned as far as the answer
+  /// depends on them.
+  Result<bool> passes_over(std::size_t id) {
+    if (!request_.prune) return false;
+    while (bounds_[id] > ranking_.least_last_ns() && bounds_[id] <= ranking_.most_last_ns())
+      if (Status status = plan(ranking_.take(ranking_.least_last_ns(), kBatch)); !status) return status.error();
+    const bool is_over = bounds_[id] > ranking_.most_last_ns();
+    if (is_over) ++result_.bounded_away;
+    return is_over;
   }
 
-  std::vector<std::size_t> take_batch() {
+  Result<std::vector<std::size_t>> take_batch() {
     std::vector<std::size_t> batch;
-    while (batch.size() < kBatch && !ready_.empty() && planned_in_order_ < request_.most_planned) {
+    while (batch.size() < kBatch && !ready_.empty() && taken_in_order_ < request_.most_planned) {
       const std::size_t id = ready_.begin()->id;
       ready_.erase(ready_.begin());
-      if (passes_over(id)) continue;
+      const Result<bool> is_over = passes_over(id);
+      if (!is_over) return is_over.error();
+      if (is_over.value()) continue;
       batch.push_back(id);
-      ++planned_in_order_;
+      ++taken_in_order_;
     }
     return batch;
+  }
+
+  /// Simulates a batch with everything kept, which says what a plan takes at least.
+  Status look_at(const std::vector<std::size_t>& batch) {
+    std::vector<std::int64_t> kept(batch.size());
+    Status status = threads::parallel_try_each(batch.size(), [&](std::size_t i) -> Status {
+      const Result<std::int64_t> step_ns = keep_all_ns(request_.plan, request_.space.layouts[batch[i]]);
+      if (!step_ns) return step_ns.error();
+      kept[i] = step_ns.value();
+      return {};
+    });
+    if (!status) return status;
+    for (std::size_t i = 0; i < batch.size(); ++i) ranking_.expect({.step_ns = kept[i], .id = batch[i]});
+    return {};
+  }
+
+  /// Of what was looked at, all that may be shown or ahead of the job's own, those first that are one or the other
+  /// whatever the rest come to. The others are bounded away.
+  Status plan_the_rest() {
+    while (true) {
+      std::int64_t shown_ns = LayoutRanking::kNoStep;
+      if (request_.prune) shown_ns = std::max(ranking_.least_last_ns(), given_ns_);
+      const std::vector<std::size_t> batch = ranking_.take(shown_ns, kBatch);
+      if (batch.empty()) break;
+      if (Status status = plan(batch); !status) return status;
+    }
+    result_.bounded_away += ranking_.expected().size();
+    return {};
   }
 
   Status plan(const std::vector<std::size_t>& batch) {
@@ -271,7 +312,7 @@ class LayoutSearcher {
       if (request_.finished) request_.finished(request_.space.layouts[batch[i]], figures[i]);
       ++result_.planned;
       if (!figures[i].fits) ++result_.misfit;
-      if (figures[i].fits) fitting_.insert({figures[i].step_ns, batch[i]});
+      if (figures[i].fits) ranking_.add({.step_ns = figures[i].step_ns, .id = batch[i]});
       figures_[batch[i]] = std::move(figures[i]);
     }
     if (request_.progress)
@@ -284,32 +325,33 @@ class LayoutSearcher {
   }
 
   Result<LayoutSearchResult> finish() {
-    for (const auto& [step_ns, id] : fitting_) {
-      if (result_.best.size() < request_.top) result_.best.push_back(ranked(id));
+    for (const LayoutStep& planned : ranking_.planned()) {
+      if (result_.best.size() < request_.top) result_.best.push_back(ranked(planned.id));
     }
-    for (const std::set<Entry>* left : {&ready_, &waiting_})
-      for (const Entry& entry : *left)
-        ++(fitting_.size() < request_.top || bounds_[entry.id] < kth_ns() ? result_.below : result_.bounded_away);
+    for (const std::set<LayoutStep>* left : {&ready_, &waiting_})
+      for (const LayoutStep& entry : *left)
+        ++(bounds_[entry.id] < ranking_.most_last_ns() ? result_.below : result_.bounded_away);
     if (!request_.space.has_given) return std::move(result_);
     result_.given = ranked(0);
     const LayoutFigures& given = result_.given->figures;
     if (!given.fits) return std::move(result_);
-    const auto at = fitting_.find({given.step_ns, 0});
-    result_.given_rank = static_cast<std::size_t>(std::distance(fitting_.begin(), at)) + 1;
-    for (const std::set<Entry>* left : {&ready_, &waiting_})
-      for (const Entry& entry : *left)
+    const auto at = ranking_.planned().find({.step_ns = given.step_ns, .id = 0});
+    result_.given_rank = static_cast<std::size_t>(std::distance(ranking_.planned().begin(), at)) + 1;
+    for (const std::set<LayoutStep>* left : {&ready_, &waiting_})
+      for (const LayoutStep& entry : *left)
         if (bounds_[entry.id] < given.step_ns) ++result_.faster_than_given;
     return std::move(result_);
   }
 
   const LayoutSearchRequest& request_;
+  LayoutRanking ranking_;  ///< of those that were planned and fit, and of those that were looked at
   simulate::PassTimeTable times_;
-  std::vector<StaticFit> static_;     ///< by group
-  std::vector<std::int64_t> bounds_;  ///< by id; the sharpest known
-  std::set<Entry> waiting_, ready_;   ///< guessed by layers, and by passes
+  std::vector<StaticFit> static_;         ///< by group
+  std::vector<std::int64_t> bounds_;      ///< by id; the sharpest known
+  std::set<LayoutStep> waiting_, ready_;  ///< guessed by layers, and by passes
   std::map<std::size_t, LayoutFigures> figures_;
-  std::set<std::pair<std::int64_t, std::size_t>> fitting_;  ///< step and id of those that fit
-  std::size_t planned_in_order_ = 0;
+  std::int64_t given_ns_ = 0;  ///< step of the job's own layout; 0: it does not fit, or is none
+  std::size_t taken_in_order_ = 0;
   LayoutSearchResult result_;
 };
 

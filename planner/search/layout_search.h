@@ -1,10 +1,12 @@
 #pragma once
 // Which layout of a job runs fastest on a number of devices and fits them. Best first: layouts are looked at in the
-// order of a lower bound of their step (pass_times.h) and carried through the planner, worst ranks first, until the
-// bound of what is left is above the slowest of the best found: then the ranking is proven, with respect to the model.
+// order of an estimate of their step (pass_times.h), until the bound of what is left is above the slowest of the best
+// found: then the ranking is proven, with respect to the model. To look at one is to simulate its step with everything
+// kept, which a plan only adds to and which takes a hundredth of a plan or less; those alone that may be among the best
+// by it are carried through the planner, worst ranks first (layout_ranking.h).
 //
 // Every figure in the result is that of plan_step; nothing is extrapolated. Work is bounded by a number of layouts
-// planned, never by the clock; the result does not depend on the thread count, nor on what was known before.
+// looked at, never by the clock; the result does not depend on the thread count, nor on what was known before.
 
 #include <cstdint>
 #include <functional>
@@ -42,8 +44,8 @@ struct RankedLayout {
 struct LayoutSearchRequest {
   const plan::PlanRequest& plan;  ///< its layout is replaced; its load, or the mean of its job, is every layout's
   const LayoutSpace& space;
-  std::size_t top = 10;           ///< ranked
-  std::size_t most_planned = 48;  ///< layouts carried through the planner; the job's own comes on top
+  std::size_t top = 10;           ///< ranked; >= 1
+  std::size_t most_planned = 48;  ///< layouts looked at, planned where need be; the job's own comes on top
   bool prune = true;              ///< false: plans every layout (tests)
   /// Figures of an earlier search with the same request, by layout_text.
   std::map<std::string, LayoutFigures> known;
@@ -57,7 +59,7 @@ struct LayoutSearchResult {
   std::size_t given_rank = 0;         ///< 1-based among those planned that fit; 0: it does not fit
   // Each layout is counted in one of over_static, bounded_away, planned and below.
   std::size_t over_static = 0;   ///< what no plan can offload of static memory is above the budget
-  std::size_t bounded_away = 0;  ///< bound not below the step of the last of `best`
+  std::size_t bounded_away = 0;  ///< bound, or step with everything kept, not below the step of the last of `best`
   std::size_t planned = 0, misfit = 0;
   std::size_t below = 0;              ///< may be faster than the last of `best`
   std::size_t faster_than_given = 0;  ///< of `below`: bounded below the job's own layout

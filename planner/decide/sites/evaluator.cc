@@ -4,8 +4,6 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/schedule/link_window.h"
-
 namespace tidemark::decide::sites {
 namespace {
 
@@ -95,80 +93,102 @@ void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
         } else {
           result.swapped_bytes += gap.bytes;
           result.copy_overhead_ns += gap.copy_out.compute_ns + gap.copy_in.compute_ns;
-          swapped_.push_back({.gap = static_cast<std::int32_t>(g),
-                              .needed = needed,
-                              .ready_ns = p.nominal->end_ns[row(gap.gap.before)],
-                              .deadline_ns = p.nominal->start_ns[row(needed)]});
+          needed_[g] = needed;
         }
       }
     }
   }
 }
 
-void Evaluator::apply_copies(Evaluation& result) {
+void Evaluator::list_copy_rows() {
   const DecisionProblem& p = problem_;
-  std::sort(swapped_.begin(), swapped_.end(), [&](const SwappedGap& a, const SwappedGap& b) {
-    return std::pair(p.gaps[static_cast<std::size_t>(a.gap)].gap.before, a.gap) <
-           std::pair(p.gaps[static_cast<std::size_t>(b.gap)].gap.before, b.gap);
-  });
-  std::vector<schedule::CopyRequest> requests;
-  requests.reserve(swapped_.size());
-  std::int64_t last_ready = 0;
-  for (const SwappedGap& s : swapped_) {
-    const GapRow& gap = p.gaps[static_cast<std::size_t>(s.gap)];
-    last_ready = std::max(last_ready, s.ready_ns);  // the lane is FIFO in op order
-    requests.push_back({.ready_ns = last_ready,
-                        .deadline_ns = s.deadline_ns,
-                        .out_ns = gap.copy_out.link_ns,
-                        .in_ns = gap.copy_in.link_ns});
-  }
-  const schedule::LinkPlan plan = schedule::plan_copies(requests);
-  result.exposed_copy_ns = plan.exposed_ns;
-
-  for (std::size_t i = 0; i < swapped_.size(); ++i) {
-    SwappedGap& s = swapped_[i];
-    const auto g = static_cast<std::size_t>(s.gap);
-    const GapRow& gap = p.gaps[g];
-    const auto needed = static_cast<std::size_t>(p.clock_of[row(s.needed)]);
-    const auto after_ready = static_cast<std::size_t>(p.clock_of[row(gap.gap.before)]) + 1;
-    const std::size_t released = std::min(first_compute_at(p, plan.copies[i].out_end_ns, after_ready), needed);
-    // The last compute op that has started when the copy in should begin: waiting for its predecessor is never late.
-    std::size_t prefetch = first_compute_at(p, plan.copies[i].in_start_ns + 1, released);
-    prefetch = std::clamp(prefetch == 0 ? 0 : prefetch - 1, released, needed);
-    s.in_start_ns = plan.copies[i].in_start_ns;
-    s.released = p.compute_op[std::min(released, p.compute_op.size() - 1)];
-    // The op that needs the data may sit on another lane, before the next compute op.
-    s.prefetch = std::min(p.compute_op[std::min(prefetch, p.compute_op.size() - 1)], s.needed);
-    freed_from_[g] = std::max(gap.free_from, static_cast<std::int32_t>(2 * released));
-    freed_until_[g] = std::max(freed_from_[g], static_cast<std::int32_t>(2 * prefetch) - 1);
-    delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;
-    delta_[static_cast<std::size_t>(freed_until_[g])] += gap.bytes;
-    host_delta_[after_ready * 2 - 1] += gap.bytes;
-    host_delta_[std::min(needed * 2 + 1, host_delta_.size() - 1)] -= gap.bytes;
+  std::vector<std::pair<OpId, std::int32_t>> order;
+  order.reserve(p.gaps.size());
+  for (const GapRow& gap : p.gaps) order.emplace_back(gap.gap.before, static_cast<std::int32_t>(order.size()));
+  std::sort(order.begin(), order.end());
+  copy_rows_.reserve(order.size());
+  for (const auto& [before, g] : order) {
+    const GapRow& gap = p.gaps[static_cast<std::size_t>(g)];
+    copy_rows_.push_back({.gap = g,
+                          .after_ready = p.clock_of[row(before)] + 1,
+                          .free_from = gap.free_from,
+                          .ready_ns = p.nominal->end_ns[row(before)],
+                          .out_ns = gap.copy_out.link_ns,
+                          .in_ns = gap.copy_in.link_ns,
+                          .bytes = gap.bytes});
   }
 }
 
-Evaluation Evaluator::evaluate(const gaps::Choice& choice) {
-  const auto length = static_cast<std::size_t>(problem_.clock_length());
-  delta_.resize(length + 2, 0);  // zero from the last time
-  host_delta_.resize(length + 2, 0);
-  profile_.resize(length);
-  host_profile_.resize(length);
-  freed_from_.resize(choice.size());
-  freed_until_.resize(choice.size());
-  swapped_.clear();
+/// The copies of a choice in the order in which the D2H lane takes them, which is that of ops.
+schedule::LinkPlan Evaluator::queue_copies(const gaps::Choice& choice) {
+  std::vector<schedule::CopyRequest> requests;
+  std::int64_t last_ready = 0;
+  for (std::size_t i = 0; i < copy_rows_.size(); ++i) {
+    const CopyRow& copy = copy_rows_[i];
+    const auto g = static_cast<std::size_t>(copy.gap);
+    if (choice[g] != Action::swap) continue;
+    swapped_.push_back({.gap = copy.gap, .row = static_cast<std::int32_t>(i), .needed = needed_[g]});
+    last_ready = std::max(last_ready, copy.ready_ns);  // the lane is FIFO in op order
+    requests.push_back({.ready_ns = last_ready,
+                        .deadline_ns = problem_.nominal->start_ns[row(needed_[g])],
+                        .out_ns = copy.out_ns,
+                        .in_ns = copy.in_ns});
+  }
+  return schedule::plan_copies(requests);
+}
 
-  const StateOffload& state = problem_.state;
-  Evaluation result;
-  result.swapped_bytes = state.bytes;
-  result.copy_overhead_ns = state.overhead_ns;
-  apply_sites(choice, result);
-  if (!swapped_.empty()) apply_copies(result);
-  result.exposed_copy_ns += state.exposed_ns;
-  host_delta_[0] += state.bytes;
+/// Where device bytes are free. Copies end one after the other, so each is looked for from the one before on.
+void Evaluator::release(const schedule::LinkPlan& link) {
+  const DecisionProblem& p = problem_;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < swapped_.size(); ++i) {
+    SwappedGap& s = swapped_[i];
+    const CopyRow& copy = copy_rows_[static_cast<std::size_t>(s.row)];
+    const auto needed = static_cast<std::size_t>(p.clock_of[row(s.needed)]);
+    const auto after_ready = static_cast<std::size_t>(copy.after_ready);
+    at = first_compute_at(p, link.copies[i].out_end_ns, std::max(at, after_ready));
+    s.released_at = std::min(at, needed);
+    s.released = p.compute_op[std::min(s.released_at, p.compute_op.size() - 1)];
+    const auto g = static_cast<std::size_t>(s.gap);
+    freed_from_[g] = std::max(copy.free_from, static_cast<std::int32_t>(2 * s.released_at));
+    delta_[static_cast<std::size_t>(freed_from_[g])] -= copy.bytes;
+    host_delta_[after_ready * 2 - 1] += copy.bytes;
+    host_delta_[std::min(needed * 2 + 1, host_delta_.size() - 1)] -= copy.bytes;
+  }
+}
 
+/// Where device bytes are taken again. Copies in start one after the other, too.
+void Evaluator::prefetch(const schedule::LinkPlan& link) {
+  const DecisionProblem& p = problem_;
+  std::size_t at = 0;
+  for (const std::uint32_t i : link.in_order) {
+    SwappedGap& s = swapped_[i];
+    s.in_start_ns = link.copies[i].in_start_ns;
+    at = first_compute_at(p, s.in_start_ns + 1, at);
+    // The last compute op that has started when the copy in should begin: waiting for its predecessor is never late.
+    const std::size_t started = std::max(at, s.released_at);
+    const std::size_t begin =
+        std::clamp(started == 0 ? 0 : started - 1, s.released_at, static_cast<std::size_t>(p.clock_of[row(s.needed)]));
+    // The op that needs the data may sit on another lane, before the next compute op.
+    s.prefetch = std::min(p.compute_op[std::min(begin, p.compute_op.size() - 1)], s.needed);
+    const auto g = static_cast<std::size_t>(s.gap);
+    freed_until_[g] = std::max(freed_from_[g], static_cast<std::int32_t>(2 * begin) - 1);
+    delta_[static_cast<std::size_t>(freed_until_[g])] += copy_rows_[static_cast<std::size_t>(s.row)].bytes;
+  }
+}
+
+void Evaluator::apply_copies(const gaps::Choice& choice, Evaluation& result) {
+  if (copy_rows_.empty()) list_copy_rows();
+  const schedule::LinkPlan link = queue_copies(choice);
+  result.exposed_copy_ns = link.exposed_ns;
+  release(link);
+  prefetch(link);
+}
+
+/// Profiles from what changes where, which is zero again after.
+void Evaluator::sum_up(Evaluation& result) {
   Bytes change = 0, host = 0;
-  for (std::size_t t = 0; t < length; ++t) {
+  for (std::size_t t = 0; t < profile_.size(); ++t) {
     change += std::exchange(delta_[t], 0);
     profile_[t] = problem_.base_bytes[t] + change;
     if (profile_[t] > result.peak_bytes) {
@@ -179,9 +199,39 @@ Evaluation Evaluator::evaluate(const gaps::Choice& choice) {
     host_profile_[t] = host;
     result.host_peak_bytes = std::max(result.host_peak_bytes, host);
   }
-  std::fill(delta_.begin() + static_cast<std::ptrdiff_t>(length), delta_.end(), 0);
-  std::fill(host_delta_.begin() + static_cast<std::ptrdiff_t>(length), host_delta_.end(), 0);
-  return result;
+  const auto length = static_cast<std::ptrdiff_t>(profile_.size());
+  std::fill(delta_.begin() + length, delta_.end(), 0);
+  std::fill(host_delta_.begin() + length, host_delta_.end(), 0);
+}
+
+void Evaluator::work_out(const gaps::Choice& choice, Evaluation& result) {
+  const auto length = static_cast<std::size_t>(problem_.clock_length());
+  delta_.resize(length + 2, 0);  // zero from the last time
+  host_delta_.resize(length + 2, 0);
+  profile_.resize(length);
+  host_profile_.resize(length);
+  freed_from_.resize(choice.size());
+  freed_until_.resize(choice.size());
+  needed_.resize(choice.size());
+  swapped_.clear();
+
+  const StateOffload& state = problem_.state;
+  result.swapped_bytes = state.bytes;
+  result.copy_overhead_ns = state.overhead_ns;
+  apply_sites(choice, result);
+  if (std::ranges::find(choice, Action::swap) != choice.end()) apply_copies(choice, result);
+  result.exposed_copy_ns += state.exposed_ns;
+  host_delta_[0] += state.bytes;
+  sum_up(result);
+}
+
+Evaluation Evaluator::evaluate(const gaps::Choice& choice) {
+  if (last_.empty() || choice != last_) {
+    of_last_ = {};
+    work_out(choice, of_last_);
+    last_ = choice;
+  }
+  return of_last_;
 }
 
 gaps::Pricing Evaluator::price(const gaps::Choice& choice) {

@@ -24,6 +24,18 @@ TEST(LinkWindow, AWindowTooShortIsExposed) {
   EXPECT_EQ(plan.exposed_ns, 30);
 }
 
+TEST(LinkWindow, CopiesInComeByDeadlineAndThoseOfOneAsAskedFor) {
+  const LinkPlan plan = plan_copies({{.ready_ns = 0, .deadline_ns = 900, .out_ns = 10, .in_ns = 50},
+                                     {.ready_ns = 10, .deadline_ns = 500, .out_ns = 10, .in_ns = 50},
+                                     {.ready_ns = 20, .deadline_ns = 900, .out_ns = 10, .in_ns = 50},
+                                     {.ready_ns = 30, .deadline_ns = 500, .out_ns = 10, .in_ns = 50}});
+  EXPECT_EQ(plan.in_order, (std::vector<std::uint32_t>{1, 3, 0, 2}));
+  EXPECT_EQ(plan.copies[1].in_start_ns, 400);
+  EXPECT_EQ(plan.copies[3].in_start_ns, 450);
+  EXPECT_EQ(plan.copies[0].in_start_ns, 800);
+  EXPECT_EQ(plan.copies[2].in_start_ns, 850);
+}
+
 /// Hall's condition on one direction: exposure is zero exactly if every interval of deadlines can carry its bytes after
 /// the last copy out has ended.
 TEST(LinkWindow, NothingIsExposedExactlyWhenEveryDeadlineCanBeMet) {

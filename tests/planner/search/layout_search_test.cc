@@ -205,6 +205,11 @@ class SmallSearch {
 
   /// So that some layouts do not fit.
   void set_budget(Bytes bytes) { plan_.budget_bytes = bytes; }
+  /// So that even the fastest has to give up half of what it would keep.
+  void halve_room() {
+    const RankedLayout fastest = run(true, 0).best.front();
+    set_budget((fastest.figures.peak_bytes + persistent_bytes(fastest.id)) / 2);
+  }
   void set_host_budget(Bytes bytes) { plan_.host_budget_bytes = bytes; }
   [[nodiscard]] const LayoutSpace& space() const { return space_; }
 
@@ -225,6 +230,18 @@ class SmallSearch {
     EXPECT_TRUE(planned.ok()) << layout_text(space_.layouts[id]) << ": " << planned.error().message;
     if (!planned || !planned.value().fits()) return std::nullopt;
     return planned.value().step.step_ns;
+  }
+
+  /// Modelled step of a layout with everything kept and memory ignored.
+  [[nodiscard]] std::int64_t keep_all_ns(const std::string& text) const {
+    const auto layout =
+        std::ranges::find_if(space_.layouts, [&](const SearchLayout& other) { return layout_text(other) == text; });
+    plan::PlanRequest request = plan_;
+    request.job = with_layout(plan_.job, *layout);
+    request.policy = policies::find_policy("keep-all");
+    const auto planned = plan::plan_step(request);
+    EXPECT_TRUE(planned.ok()) << text << ": " << planned.error().message;
+    return planned ? planned.value().step.step_ns : 0;
   }
 
   /// Steps of all layouts that fit, with their ids, fastest first.
@@ -284,6 +301,33 @@ void expect_honest(const LayoutSearchResult& result, const Fitting& fitting) {
   if (!result.proven()) return;
   ASSERT_EQ(result.best.size(), std::min(SmallSearch::kTop, fitting.size()));
   for (std::size_t i = 0; i < result.best.size(); ++i) EXPECT_EQ(result.best[i].figures.step_ns, fitting[i].first) << i;
+}
+
+/// What is planned may be among those shown, or ahead of the job's own: with everything kept its step, which a plan
+/// only adds to, is no longer than theirs.
+TEST(LayoutSearch, PlansOnlyWhatMayBeShown) {
+  std::size_t planned = 0, spared = 0, dearer = 0;
+  for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+    SmallSearch search(seed, "greedy");
+    search.halve_room();
+    const LayoutSearchResult all = search.run(false, 0), result = search.run(true, 0);
+    expect_same(all, result);
+    if (result.best.size() < SmallSearch::kTop) continue;
+    std::int64_t last_ns = result.best.back().figures.step_ns;
+    if (result.given) last_ns = std::max(last_ns, result.given->figures.step_ns);
+    for (const auto& [text, figures] : search.lines()) {
+      const std::int64_t kept_ns = search.keep_all_ns(text);
+      EXPECT_LE(kept_ns, last_ns) << text;
+      if (!figures.fits) continue;
+      EXPECT_LE(kept_ns, figures.step_ns) << text;
+      dearer += kept_ns < figures.step_ns ? 1U : 0U;
+    }
+    planned += result.planned;
+    spared += all.planned - result.planned;
+  }
+  EXPECT_GT(planned, 9U);
+  EXPECT_GT(spared, 0U);
+  EXPECT_GT(dearer, 0U);
 }
 
 /// Offloads state as `optimal` does and decides the rest in little time.
@@ -353,6 +397,7 @@ TEST(LayoutSearch, CountsTheJobsOwnLayoutOnce) {
 
 TEST(LayoutSearch, ThreadsAndWhatWasKnownChangeNothing) {
   SmallSearch search(5, "greedy");
+  search.halve_room();
   const LayoutSearchResult one = search.run(true, 1);
   const auto lines = search.lines();
   ASSERT_GT(lines.size(), 3U);

@@ -81,6 +81,36 @@ TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
     }
 }
 
+/// Whatever was evaluated before, the same choice or another, nothing of it is left.
+TEST(Evaluator, RemembersNothingThatItShouldNot) {
+  std::mt19937 random(4);
+  const auto f = RankFixture::of(testing::chain_graph({.layers = 3, .micro_batches = 5, .warm_up = 3, .op_ns = 3000}));
+  ASSERT_NE(f, nullptr);
+  Evaluator used(f->problem);
+  const gaps::Choice first = random_choice(f->problem, random);
+  for (int round = 0; round < testing::cases(40); ++round) {
+    const gaps::Choice choice = round % 4 == 3 ? first : random_choice(f->problem, random);
+    Evaluator fresh(f->problem);
+    const gaps::Pricing wanted = fresh.price(choice);
+    for (int again = 0; again < 2; ++again) {
+      const gaps::Pricing pricing = used.price(choice);
+      EXPECT_EQ(pricing.peak_bytes, wanted.peak_bytes);
+      EXPECT_EQ(pricing.host_peak_bytes, wanted.host_peak_bytes);
+      EXPECT_EQ(pricing.added_cost, wanted.added_cost);
+      EXPECT_EQ(pricing.exposed_copy_cost, wanted.exposed_copy_cost);
+      EXPECT_EQ(used.profile(), fresh.profile());
+      EXPECT_EQ(used.host_profile(), fresh.host_profile());
+    }
+    for (std::size_t g = 0; g < choice.size(); ++g) {
+      if (choice[g] == Action::keep) continue;
+      EXPECT_EQ(used.freed_from()[g], fresh.freed_from()[g]);
+      EXPECT_EQ(used.freed_until()[g], fresh.freed_until()[g]);
+    }
+    gaps::PlanCost cost, fresh_cost;
+    EXPECT_EQ(used.plan(choice, cost), fresh.plan(choice, fresh_cost));
+  }
+}
+
 TEST(Evaluator, AddedTimeIsRecomputeAndCopiesCountedOneByOne) {
   const auto f = RankFixture::of(testing::chain_graph({.layers = 2, .micro_batches = 3, .warm_up = 2, .op_ns = 40000}));
   ASSERT_NE(f, nullptr);
