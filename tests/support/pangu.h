@@ -106,15 +106,15 @@ inline Chip ascend_chip() {
                     .inter_bytes_per_s = 25e9,
                     .host_bytes_per_s = 31.5e9,
                     .devices_per_node = 8},
-          .rates = {.matmul = 0.6394,
-                    .tile_start = 158.5,
-                    .memory = 0.3325,
-                    .launch_s = 18.11e-6,
-                    .intra_link = 0.6996,
-                    .inter_link = 0.8594,
+          .rates = {.matmul = 0.6699,
+                    .tile_start = 157.3,
+                    .memory = 0.3075,
+                    .launch_s = 18e-6,
+                    .intra_link = 0.6413,
+                    .inter_link = 0.854,
                     .hop_s = 22e-6,
-                    .attention = 0.3408,
-                    .grouped_matmul = 0.8701,
+                    .attention = 0.3384,
+                    .grouped_matmul = 0.9078,
                     .fp8 = 0.9}};
 }
 
