@@ -2,6 +2,8 @@
 // The fastest layouts, of which some have been planned and of others it is known only what their steps take at least.
 // Says between what the step of the last place will lie, so that the others are planned only where it matters.
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <set>
