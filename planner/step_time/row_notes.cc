@@ -12,8 +12,8 @@ namespace {
 
 using Notes = std::vector<std::string>;
 
-constexpr std::array<std::string_view, 7> kModules = {"core_attn",      "mla_up_proj", "mlp",    "moe",
-                                                      "shared_experts", "layernorm",   "moe_act"};
+constexpr std::array<std::string_view, 8> kModules = {"core_attn",      "mla_up_proj", "mlp",     "moe",
+                                                      "shared_experts", "layernorm",   "moe_act", "activation"};
 constexpr std::array<std::string_view, 7> kGranularities = {"",          "none",         "False",          "full",
                                                             "selective", "selective-op", "selective-layer"};
 constexpr std::array<std::string_view, 2> kCaptured = {"moe_router", "moe_preprocess"};
@@ -72,7 +72,6 @@ void note_recompute(Notes& notes, const RecomputeWords& recompute, const TimedRu
   for (const RecomputedModule& module : run.recomputed.modules)
     if (!is_among(kModules, module.name))
       notes.push_back(fmt::format("recompute of {} is not priced", quoted(module.name)));
-  add(notes, recompute.is_activation_recomputed, "recompute of the activation function is not priced");
   add(notes, !recompute.select.empty() && recompute.select != "False", "recompute of chosen operators is not priced");
 }
 

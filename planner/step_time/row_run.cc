@@ -137,6 +137,7 @@ void set_recompute(TimedRun& run, const RecomputeWords& words) {
   } else if (granularity.starts_with("[")) {
     run.recomputed.layers = share_by_stage(granularity, run.model.layers);
   }
+  if (words.is_activation_recomputed) run.recomputed.modules.push_back({.name = "activation"});
 }
 
 /// Context parallelism of MindSpeed sends keys and values around whole and masks: nothing is saved by packing.
