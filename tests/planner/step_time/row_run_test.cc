@@ -327,6 +327,10 @@ TEST(RowRunTest, ModulesAreTheRowsOrMegatronsDefault) {
   row.recompute.modules = {"mlp", "everything"};
   EXPECT_EQ(modules(), (std::vector<RecomputedModule>{{"mlp"}, {"everything"}}));
   EXPECT_TRUE(has_note(row, "recompute of 'everything' is not priced"));
+  row.recompute = {.modules = {}, .is_activation_recomputed = true};
+  EXPECT_EQ(modules(), (std::vector<RecomputedModule>{{"activation"}}));
+  EXPECT_FALSE(has_note(row, "'activation'"));
+  row.recompute = {.granularity = "selective", .modules = std::vector<std::string>{"mlp", "everything"}};
   EXPECT_FALSE(has_note(row, "recompute of 'mlp'"));
 }
 
@@ -393,7 +397,6 @@ TEST(RowNotes, SayWhatIsNotPriced) {
       {"recompute 'minimal_flash'", [](RowWords& row) { row.recompute.granularity = "minimal_flash"; }},
       {"recompute '[-4]'", [](RowWords& row) { row.recompute.granularity = "[-4]"; }},
       {"layers recomputed differ", [](RowWords& row) { row.recompute.granularity = "[4, 2]"; }},
-      {"recompute of the activation", [](RowWords& row) { row.recompute.is_activation_recomputed = true; }},
       {"recompute of chosen operators", [](RowWords& row) { row.recompute.select = "[1,0]"; }},
       {"overlap of tensor parallel", [](RowWords& row) { row.overlap.is_tensor = true; }},
       {"gradients are not exchanged", [](RowWords& row) { row.overlap.is_gradient_reduce = false; }},
