@@ -140,7 +140,7 @@ TEST(TimeTruth, RowsOfLaunchScripts) {
   const TimeRow ascend = own("mindspeed/");
   EXPECT_EQ(ascend.run.recompute, RecomputeKind::full);
   EXPECT_EQ(ascend.run.recomputed_share, 0.5);
-  EXPECT_EQ(ascend.run.document, 2048);
+  EXPECT_EQ(ascend.run.document, 1024);
   EXPECT_EQ(ascend.run.tensor_hidden, 0.7);
   for (const char* note : {"vocabulary not stated", "optimizer state is held whole", "recompute of the activation",
                            "attention without the fused kernel"})
