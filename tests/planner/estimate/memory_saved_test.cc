@@ -297,5 +297,37 @@ TEST(SavedLayer, CachedKeysOfOtherContextRanksStay) {
   EXPECT_DOUBLE_EQ(saved_attention_ascend(run, sizes).qkv, 2 * own);  // query, key and value are as wide here
 }
 
+/// Ulysses with fewer groups than ranks, or the unfused core: keys and values for every head.
+TEST(SavedLayer, RepeatedKeysAreAsWideAsQueries) {
+  TrainingRun run = ascend_run();
+  run.model.attention.groups = 8;
+  const double token = 4096.0 * 2;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, local_sizes(run, {})).qkv, 4096 * token * (1 + 2 * 8.0 / 32));
+  run.model.attention.repeats_keys = true;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, local_sizes(run, {})).qkv, 3 * 4096 * token);
+}
+
+/// megatron/legacy/model/rms_norm.py: fp32 input, normalised product and output, where the fused kernel keeps two.
+TEST(SavedLayer, UnfusedNormsKeepCopies) {
+  TrainingRun run = ascend_run();
+  run.model.attention.qk_norm = true;
+  const double boundary = 2 * 4096.0 * 4096;
+  const double fused = saved_layer_ascend(run, local_sizes(run, {}), false, {}).total();
+  run.model.unfused_norm = true;
+  const SavedLayer kept = saved_layer_ascend(run, local_sizes(run, {}), false, {});
+  EXPECT_DOUBLE_EQ(kept.total() - fused, 2 * (2 + 2) * boundary);  // two norms, and those of queries and keys
+  run.recompute.norms = true;
+  EXPECT_DOUBLE_EQ(kept.total() - saved_layer_ascend(run, local_sizes(run, {}), false, {}).total(), 2 * 3 * boundary);
+}
+
+TEST(SavedLayer, CappedScoresKeepTheirTangent) {
+  TrainingRun run = ascend_run();
+  run.model.attention.use_flash = false;
+  const LocalSizes sizes = local_sizes(run, {});
+  const double plain = saved_attention_ascend(run, sizes).core;
+  run.model.attention.softcapped = true;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, sizes).core - plain, 2 * 32.0 * 4096 * 4096);
+}
+
 }  // namespace
 }  // namespace tidemark::estimate::testing
