@@ -40,6 +40,7 @@ struct Draft {
   bool variable_lengths = false;  ///< variable-seq-lengths
   bool repeats_keys = false;      ///< kv-head-repeat-before-uly-alltoall
   bool fused_norm = false;        ///< use-fused-rmsnorm
+  bool fused_rope = false;        ///< use-fused-rotary-pos-emb
   bool image = false;
   std::string spec;
   bool swiglu = false;

@@ -38,6 +38,13 @@ std::string_view set_padding_side(Draft& draft, std::string_view word) {
   return {};
 }
 
+std::string_view set_shape_order(Draft& draft, std::string_view word) {
+  if (word != "SBH" && word != "BSH" && word != "BSND" && word != "BNSD" && word != "TND")
+    return "write SBH, BSH, BSND, BNSD or TND";
+  draft.run.model.attention.heads_first = word == "BNSD";
+  return {};
+}
+
 constexpr std::array kRows = {
     on_off("reuse-fp32-param", [](Draft& d, bool on) { d.run.optimizer.reuse_fp32_parameter = on; }),
     on_off("o2-optimizer", [](Draft& d, bool on) { d.run.optimizer.moments_16bit = on; }),
@@ -62,7 +69,8 @@ constexpr std::array kRows = {
     count("cla-share-factor", 1, 100'000, [](Draft& d, std::int64_t n) { d.run.model.attention.share_factor = n; }),
     on_off("post-norm", [](Draft& d, bool on) { d.run.model.output_norms |= on; }),
     on_off("sandwich-norm", [](Draft& d, bool on) { d.run.model.output_norms |= on; }),
-    on_off("mla-fa-without-pad", [](Draft& d, bool on) { d.run.model.attention.v_without_padding = on; }),
+    on_off("mla-fa-without-pad", [](Draft& d, bool on) { d.run.model.attention.v_without_padding |= on; }),
+    on_off("mla-fa-divide-qk", [](Draft& d, bool on) { d.run.model.attention.v_without_padding |= on; }),
     on_off("use-ascend-coc", [](Draft& d, bool on) { d.run.fused_coc = on; }),
     on_off("no-pad-to-seq-lengths", [](Draft& d, bool on) { d.unpadded_samples = on; }),
     on_off("neat-pack", [](Draft& d, bool on) { d.packed_samples = on; }),
@@ -85,6 +93,11 @@ constexpr std::array kRows = {
     on_off("is-pairwise-dataset", [](Draft& d, bool on) { d.instruction |= on; }),
     on_off("variable-seq-lengths", [](Draft& d, bool on) { d.variable_lengths = on; }),
     text("tokenizer-padding-side", set_padding_side),
+    text("shape-order", set_shape_order),
+    count("padded-base-length", 1, kMostCount,
+          [](Draft& d, std::int64_t n) { d.run.model.attention.padded_multiple = n; }),
+    on_off("use-fused-rotary-pos-emb", [](Draft& d, bool on) { d.fused_rope |= on; }),
+    on_off("use-fused-rotary-pos-emb-new", [](Draft& d, bool on) { d.fused_rope |= on; }),
     on_off("use-fused-rmsnorm", [](Draft& d, bool on) { d.fused_norm = on; }),
     real("output-logit-softcapping", 0, 1e6, [](Draft& d, double x) { d.run.loss.softcapped |= x > 0; }),
     real("final-logit-softcapping", 0, 1e6, [](Draft& d, double x) { d.run.loss.softcapped |= x > 0; }),

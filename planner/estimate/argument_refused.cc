@@ -95,6 +95,7 @@ constexpr std::array kRows = {
     not_modelled("enable-high-availability", "copies of optimizer state for recovery are not modelled"),
     not_modelled("enable-optimizer-state-local-copy", "copies of optimizer state for recovery are not modelled"),
     not_modelled("use-multiparameter-pipeline-model-parallel", "several tensors between stages are not modelled"),
+    not_modelled("use-fused-mlp", "what the fused feed-forward part keeps is not modelled"),
     not_modelled("use-nanopipe", "weight gradients that wait for pipeline bubbles are not modelled"),
     not_modelled("moe-zerc", "tokens moved by their experts' ranks are not modelled"),
     not_modelled("enable-token-rearrange-opt", "rearranged tokens of experts are not modelled"),

@@ -83,6 +83,7 @@ const ErrorBand& band_of(const TrainingRun& run) {
 TrainingRun cautious(TrainingRun run) {
   if (is_attention_open(run)) run.model.attention.backend = AttentionBackend::unfused;
   run.loss.cautious_copy = is_loss_open(run);
+  run.model.unfused_rope = false;  // the fused one keeps its inputs, and no measured run goes without
   return run;
 }
 

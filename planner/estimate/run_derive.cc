@@ -322,6 +322,7 @@ void derive_ascend(Draft& draft) {
   derive_keys(draft);
   draft.run.model.attention.mask = mask_of(draft);
   draft.run.model.unfused_norm = draft.run.model.norm == Norm::rms_norm && !draft.fused_norm;
+  draft.run.model.unfused_rope = !draft.fused_rope;
 }
 
 void derive_switches(Draft& draft) {

@@ -77,13 +77,15 @@ struct Attention {
   bool use_flash = false;             ///< use-flash-attn (MindSpeed's switch for the fused kernel)
   std::int64_t share_factor = 1;      ///< cla-share-factor: only every n-th layer has keys and values of its own
   AttentionMask mask = AttentionMask::compressed;
-  bool reset_mask = false;         ///< reset-attention-mask
-  bool padded_left = false;        ///< tokenizer-padding-side left
-  bool softcapped = false;         ///< MindSpeed attn-logit-softcapping
-  bool repeats_keys = false;       ///< grouped keys and values are kept once for every head
-  std::int64_t ring = 1;           ///< context ranks that pass keys on: the others exchange heads
-  bool v_without_padding = false;  ///< mla-fa-without-pad
-  bool mask_on_host = false;       ///< MindSpeed attention-mask-on-cpu
+  bool reset_mask = false;             ///< reset-attention-mask
+  bool padded_left = false;            ///< tokenizer-padding-side left
+  bool softcapped = false;             ///< MindSpeed attn-logit-softcapping
+  bool repeats_keys = false;           ///< grouped keys and values are kept once for every head
+  std::int64_t ring = 1;               ///< context ranks that pass keys on: the others exchange heads
+  bool v_without_padding = false;      ///< mla-fa-without-pad
+  bool heads_first = false;            ///< MindSpeed shape-order BNSD: of latent attention only values are padded
+  std::int64_t padded_multiple = 128;  ///< padded-base-length: of other orders, of queries and keys as well
+  bool mask_on_host = false;           ///< MindSpeed attention-mask-on-cpu
   /// Keys and values of other context ranks kept for backward, in copies of a layer's own, the mean of all layers:
   /// MindSpeed context-parallel-kv-cache-policy.
   double cached_keys = 0;
@@ -131,6 +133,7 @@ struct Model {
   PositionEmbedding positions = PositionEmbedding::learned_absolute;
   bool gated = false;             ///< swiglu or geglu: the first projection is twice as wide
   bool unfused_gate = false;      ///< of swiglu: no kernel does the activation and the product at once
+  bool unfused_rope = false;      ///< of MindSpeed without use-fused-rotary-pos-emb: nothing of it is kept
   bool unfused_norm = false;      ///< RMSNorm of MindSpeed without use-fused-rmsnorm: fp32 copies are kept
   bool variable_lengths = false;  ///< batches padded to their longest sample (no-pad-to-seq-lengths)
   bool output_norms = false;      ///< post-norm / sandwich-norm

@@ -370,6 +370,13 @@ TEST(Cautious, CountsOneMoreCopyOfTheLogitsWhereVersionsDecide) {
   EXPECT_DOUBLE_EQ(copies(Accelerator::a100, true, {}), 0);
 }
 
+/// The fused rotation keeps more, and every measured run has it.
+TEST(Cautious, TakesTheRotationThatKeepsMore) {
+  TrainingRun run = understood(dense_run());
+  run.model.unfused_rope = true;
+  EXPECT_FALSE(cautious(run).model.unfused_rope);
+}
+
 TEST(EstimateStages, TakesTheWorstRankOfEveryStage) {
   MeasuredRun npu = dense_run({{"pipeline-model-parallel-size", "2"},
                                {"tensor-model-parallel-size", "2"},

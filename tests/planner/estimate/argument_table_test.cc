@@ -860,6 +860,16 @@ TEST(ArgumentAttention, LatentAttentionHasOlderNames) {
   EXPECT_EQ(run.model.attention.qk_rope_dim, 32);
 }
 
+TEST(ArgumentAttention, FusedRotationIsAskedFor) {
+  EXPECT_TRUE(small_run("", testing::on_ascend()).model.unfused_rope);
+  EXPECT_FALSE(small_run("--use-fused-rotary-pos-emb", testing::on_ascend()).model.unfused_rope);
+  EXPECT_FALSE(small_run("--use-fused-rotary-pos-emb-new", testing::on_ascend()).model.unfused_rope);
+  EXPECT_FALSE(small_run("").model.unfused_rope);
+  EXPECT_TRUE(small_run("--shape-order BNSD", testing::on_ascend()).model.attention.heads_first);
+  EXPECT_FALSE(small_run("--shape-order SBH", testing::on_ascend()).model.attention.heads_first);
+  EXPECT_FALSE(testing::import_small("--shape-order HSB", testing::on_ascend()).ok());
+}
+
 /// The reason an argument is doubted for; of what is not there, by a name that is empty.
 std::string_view doubt(std::string_view more, std::string_view name, bool ascend = true) {
   const std::string line = (ascend ? "--use-flash-attn " : "") + std::string(more);

@@ -297,6 +297,46 @@ TEST(SavedLayer, CachedKeysOfOtherContextRanksStay) {
   EXPECT_DOUBLE_EQ(saved_attention_ascend(run, sizes).qkv, 2 * own);  // query, key and value are as wide here
 }
 
+/// mindspeed_llm/tasks/models/transformer/multi_latent_attention.py: 192 wide queries and 128 wide values.
+TEST(SavedLayer, LatentHeadsArePaddedForTheFusedKernel) {
+  TrainingRun run = ascend_run();
+  run.model.attention = {.heads = 32, .groups = 32, .head_dim = 128, .multi_latent = true, .kv_lora_rank = 512};
+  const double heads = 4096 * 32 * 2.0;
+  const auto widths = [&] {
+    const SavedAttention saved = saved_attention_ascend(run, local_sizes(run, {}));
+    return std::pair(saved.qkv / heads, saved.context / heads);
+  };
+  EXPECT_EQ(widths(), std::pair(2 * 192 + 128.0, 128.0));  // the unfused core wants nothing
+  run.model.attention.use_flash = true;
+  EXPECT_EQ(widths(), std::pair(3 * 256.0, 256 + 128.0));
+  run.model.attention.padded_multiple = 64;
+  EXPECT_EQ(widths(), std::pair(3 * 192.0, 192 + 128.0));
+  run.model.attention.padded_multiple = 128;
+  run.model.attention.heads_first = true;
+  EXPECT_EQ(widths(), std::pair(3 * 192.0, 192 + 128.0));
+  run.model.attention.v_without_padding = true;
+  EXPECT_EQ(widths(), std::pair(2 * 192 + 128.0, 128.0));
+  run.model.attention = {.heads = 32, .multi_latent = true, .kv_lora_rank = 512, .v_head_dim = 192, .use_flash = true};
+  EXPECT_EQ(widths(), std::pair(3 * 192.0, 192.0));  // as wide already
+}
+
+/// Multiplying by cosine and sine keeps those alone; the fused kernel keeps what it turns.
+TEST(SavedLayer, UnfusedRotationKeepsNothing) {
+  TrainingRun run = ascend_run();
+  EXPECT_GT(saved_attention_ascend(run, local_sizes(run, {})).rope, 0);
+  run.model.unfused_rope = true;
+  EXPECT_EQ(saved_attention_ascend(run, local_sizes(run, {})).rope, 0);
+  run.model.attention = {.heads = 32, .multi_latent = true, .kv_lora_rank = 512, .use_flash = true};
+  EXPECT_EQ(saved_attention_ascend(run, local_sizes(run, {})).rope, 0);
+}
+
+TEST(SavedLayer, ScaledPositionsStayForTheKernel) {
+  TrainingRun run = ascend_run();
+  const double plain = saved_attention_ascend(run, local_sizes(run, {})).core;
+  run.model.positions = PositionEmbedding::alibi;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, local_sizes(run, {})).core - plain, 2 * 32.0 * 4096 * 4096);
+}
+
 /// Ulysses with fewer groups than ranks, or the unfused core: keys and values for every head.
 TEST(SavedLayer, RepeatedKeysAreAsWideAsQueries) {
   TrainingRun run = ascend_run();
