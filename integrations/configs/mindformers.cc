@@ -162,6 +162,9 @@ class MindformersReader {
       keys_.add("add-qkv-bias", bias->value, bias);
     const ConfigKey* flash = keys_.find("model.model_config.use_flash_attention");
     keys_.add("use-flash-attn", flash == nullptr ? "true" : flash->value, flash);
+    keys_.add("use-fused-rmsnorm", "true", nullptr);
+    keys_.add("use-fused-rotary-pos-emb", "true", nullptr);
+    keys_.add("shape-order", "BNSD", nullptr);
     const ConfigKey* type = keys_.find("model.model_config.compute_dtype");
     const std::string_view word = type == nullptr ? "bfloat16" : std::string_view(type->value);
     if (word == "bfloat16") keys_.add("bf16", "true", type);

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "planner/estimate/run_holdings.h"
+
 namespace tidemark::estimate {
 namespace {
 
@@ -16,13 +18,15 @@ constexpr std::int64_t kLeastIterations = 3;
 struct Understood {
   std::optional<TrainingRun> run;
   std::string refused;
+  bool in_full = false;  ///< every argument: `check` may say PASS
 };
 
 Understood understand(const MeasuredRun& measured) {
   if (!measured.unusable.empty()) return {.refused = measured.unusable};
   Result<ImportedRun> imported = import_run(measured.arguments, measured.hints);
   if (!imported) return {.refused = imported.error().message};
-  return {.run = std::move(imported).value().run};
+  const bool in_full = is_understood(imported.value());
+  return {.run = std::move(imported).value().run, .in_full = in_full};
 }
 
 bool belongs_in_summary(const MeasuredRun& run, const MeasuredRank& rank) {
@@ -53,7 +57,7 @@ ScoredRank score_rank(ScoredRank scored, const Understood& understood, const Mem
   const Result<RankMemory> checked = estimate_rank(cautious(*understood.run), *scored.rank, cautious(knobs));
   if (!checked) return refuse(std::move(scored), checked.error().message);
   scored.checked_peak_bytes = checked.value().peak_bytes;
-  scored.band = &band_of(*understood.run);
+  if (understood.in_full) scored.band = &band_of(*understood.run);
   return scored;
 }
 
@@ -86,6 +90,7 @@ PerModel calibrate(std::span<const ScoredRank> ranks, std::span<const Understood
 }
 
 void count_band(const ScoredRank& at, std::vector<BandFigures>& bands) {
+  if (at.band == nullptr) return;
   auto found = std::ranges::find(bands, at.band, &BandFigures::band);
   if (found == bands.end()) found = bands.insert(bands.end(), {.band = at.band});
   found->count += 1;

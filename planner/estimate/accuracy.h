@@ -26,7 +26,8 @@ struct ScoredRank {
   std::optional<MemoryFigures> predicted;
   /// What Megatron-LM's own formula gives for the same rank; none: not asked for, or it does not cover the model.
   std::optional<MemoryFigures> rival;
-  /// Peak as `check` takes it (a cautious run), and the band it adds. None and nullptr: refused.
+  /// Peak as `check` takes it (a cautious run), and the band it adds. None and nullptr: refused. nullptr alone: not
+  /// all arguments are understood, and there is no band.
   std::optional<double> checked_peak_bytes;
   const ErrorBand* band = nullptr;
   std::string refused;      ///< why nothing is predicted; empty: `predicted` is there

@@ -52,7 +52,9 @@ constexpr std::array kRows = {
     on_off("masked-softmax-fusion", [](Draft& d, bool on) { d.run.model.attention.masked_softmax_fusion = on; }),
     on_off("use-flash-attn", [](Draft& d, bool on) { d.run.model.attention.use_flash = on; }),
     text("attention-mask-type", set_mask),
-    on_off("reset-attention-mask", [](Draft& d, bool on) { d.reset_mask = on; }),
+    text("cp-attention-mask-type", set_mask),  // the same under an older name
+    on_off("reset-attention-mask", [](Draft& d, bool on) { d.run.model.attention.reset_mask = on; }),
+    on_off("reset-position-ids", [](Draft& d, bool on) { d.reset_positions = on; }),
 };
 
 }  // namespace

@@ -34,7 +34,13 @@ struct Draft {
   bool packed_samples = false;         ///< neat-pack
   bool unpadded_samples = false;       ///< no-pad-to-seq-lengths
   bool general_mask = false;
-  bool reset_mask = false;
+  bool whole_mask = false;        ///< use-fusion-attn-v2: its kernel takes no compressed mask
+  bool reset_positions = false;   ///< reset-position-ids
+  bool instruction = false;       ///< is-instruction-dataset or is-pairwise-dataset
+  bool variable_lengths = false;  ///< variable-seq-lengths
+  bool repeats_keys = false;      ///< kv-head-repeat-before-uly-alltoall
+  bool fused_norm = false;        ///< use-fused-rmsnorm
+  bool fused_rope = false;        ///< use-fused-rotary-pos-emb
   bool image = false;
   std::string spec;
   bool swiglu = false;

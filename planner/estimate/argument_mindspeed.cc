@@ -32,6 +32,19 @@ std::string_view set_context_algorithm(Draft& draft, std::string_view word) {
   return {};
 }
 
+std::string_view set_padding_side(Draft& draft, std::string_view word) {
+  if (word != "left" && word != "right") return "write left or right";
+  draft.run.model.attention.padded_left = word == "left";
+  return {};
+}
+
+std::string_view set_shape_order(Draft& draft, std::string_view word) {
+  if (word != "SBH" && word != "BSH" && word != "BSND" && word != "BNSD" && word != "TND")
+    return "write SBH, BSH, BSND, BNSD or TND";
+  draft.run.model.attention.heads_first = word == "BNSD";
+  return {};
+}
+
 constexpr std::array kRows = {
     on_off("reuse-fp32-param", [](Draft& d, bool on) { d.run.optimizer.reuse_fp32_parameter = on; }),
     on_off("o2-optimizer", [](Draft& d, bool on) { d.run.optimizer.moments_16bit = on; }),
@@ -56,7 +69,8 @@ constexpr std::array kRows = {
     count("cla-share-factor", 1, 100'000, [](Draft& d, std::int64_t n) { d.run.model.attention.share_factor = n; }),
     on_off("post-norm", [](Draft& d, bool on) { d.run.model.output_norms |= on; }),
     on_off("sandwich-norm", [](Draft& d, bool on) { d.run.model.output_norms |= on; }),
-    on_off("mla-fa-without-pad", [](Draft& d, bool on) { d.run.model.attention.v_without_padding = on; }),
+    on_off("mla-fa-without-pad", [](Draft& d, bool on) { d.run.model.attention.v_without_padding |= on; }),
+    on_off("mla-fa-divide-qk", [](Draft& d, bool on) { d.run.model.attention.v_without_padding |= on; }),
     on_off("use-ascend-coc", [](Draft& d, bool on) { d.run.fused_coc = on; }),
     on_off("no-pad-to-seq-lengths", [](Draft& d, bool on) { d.unpadded_samples = on; }),
     on_off("neat-pack", [](Draft& d, bool on) { d.packed_samples = on; }),
@@ -73,6 +87,25 @@ constexpr std::array kRows = {
     text("context-parallel-algo", set_context_algorithm),
     count("ulysses-degree-in-cp", 1, kMostDegree, [](Draft& d, std::int64_t n) { d.ulysses = n; }),
     on_off("use-ulysses-allgather-kv", [](Draft& d, bool on) { d.gathers_keys = on; }),
+    on_off("kv-head-repeat-before-uly-alltoall", [](Draft& d, bool on) { d.repeats_keys = on; }),
+    on_off("use-fusion-attn-v2", [](Draft& d, bool on) { d.whole_mask = on; }),
+    on_off("is-instruction-dataset", [](Draft& d, bool on) { d.instruction |= on; }),
+    on_off("is-pairwise-dataset", [](Draft& d, bool on) { d.instruction |= on; }),
+    on_off("variable-seq-lengths", [](Draft& d, bool on) { d.variable_lengths = on; }),
+    text("tokenizer-padding-side", set_padding_side),
+    text("shape-order", set_shape_order),
+    count("padded-base-length", 1, kMostCount,
+          [](Draft& d, std::int64_t n) { d.run.model.attention.padded_multiple = n; }),
+    on_off("use-fused-rotary-pos-emb", [](Draft& d, bool on) { d.fused_rope |= on; }),
+    on_off("use-fused-rotary-pos-emb-new", [](Draft& d, bool on) { d.fused_rope |= on; }),
+    on_off("use-fused-rmsnorm", [](Draft& d, bool on) { d.fused_norm = on; }),
+    real("output-logit-softcapping", 0, 1e6, [](Draft& d, double x) { d.run.loss.softcapped |= x > 0; }),
+    real("final-logit-softcapping", 0, 1e6, [](Draft& d, double x) { d.run.loss.softcapped |= x > 0; }),
+    real("attn-logit-softcapping", 0, 1e6, [](Draft& d, double x) { d.run.model.attention.softcapped = x > 0; }),
+    // The switch and the head dimensions of latent attention as older releases of MindSpeed-LLM call them.
+    on_off("multi-head-latent-attention", [](Draft& d, bool on) { d.run.model.attention.multi_latent |= on; }),
+    count("qk-nope-head-dim", 1, kMostCount, [](Draft& d, std::int64_t n) { d.run.model.attention.qk_head_dim = n; }),
+    count("qk-rope-head-dim", 1, kMostCount, [](Draft& d, std::int64_t n) { d.run.model.attention.qk_rope_dim = n; }),
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "planner/estimate/argument_rows.h"
 #include "planner/estimate/argument_value.h"
 #include "planner/estimate/run_derive.h"
+#include "planner/estimate/run_doubts.h"
 
 namespace tidemark::estimate {
 namespace {
@@ -179,6 +180,17 @@ Error error_of(const RunProblem& problem, const ArgumentSet& set) {
   return at_place("", problem.argument, problem.message);
 }
 
+/// Marks the argument a doubt is about, or adds a line about the whole file.
+void note_doubt(const Doubt& doubt, std::vector<JudgedArgument>& judged) {
+  const auto is_it = [&doubt](const JudgedArgument& argument) {
+    return argument.name == doubt.argument && argument.standing == Standing::used;
+  };
+  const auto found = doubt.argument.empty() ? judged.end() : std::ranges::find_if(judged, is_it);
+  JudgedArgument& at = found == judged.end() ? *judged.emplace(judged.begin()) : *found;
+  at.standing = Standing::not_understood;
+  at.reason = doubt.reason;
+}
+
 /// `; unknown here: --hiden-size (run.sh:21)`: one of them may be what is missing.
 std::string unknown_ones(const std::vector<JudgedArgument>& judged) {
   constexpr int kMost = 3;
@@ -293,6 +305,7 @@ Result<ImportedRun> import_run(const ArgumentSet& set, const RunHints& hints) {
     return error;
   }
   if (const Problem problem = find_problem(draft.run)) return error_of(*problem, set);
+  for (const Doubt& doubt : doubts_of(draft)) note_doubt(doubt, imported.judged);
   imported.run = std::move(draft.run);
   return imported;
 }

@@ -32,6 +32,13 @@ bool is_attention_open(const TrainingRun& run) {
   return run.platform.lts || (run.platform.accelerator == Accelerator::a100 && deterministic);
 }
 
+/// Whether the version of libraries decides how many copies of the logits the compiled loss makes: containers with A100
+/// were measured with one more than newer ones.
+bool is_loss_open(const TrainingRun& run) {
+  const bool compiled = run.loss.fused && !run.loss.fused_by_te;
+  return compiled && (run.platform.lts || run.platform.accelerator == Accelerator::a100);
+}
+
 /// Global rank of the `within`-th rank of a stage: the other direction of place_of.
 std::int64_t rank_at(const TrainingRun& run, std::int64_t stage, std::int64_t within) {
   const Parallel& parallel = run.parallel;
@@ -75,6 +82,8 @@ const ErrorBand& band_of(const TrainingRun& run) {
 
 TrainingRun cautious(TrainingRun run) {
   if (is_attention_open(run)) run.model.attention.backend = AttentionBackend::unfused;
+  run.loss.cautious_copy = is_loss_open(run);
+  run.model.unfused_rope = false;  // the fused one keeps its inputs, and no measured run goes without
   return run;
 }
 

@@ -16,6 +16,7 @@ list(APPEND TIDEMARK_ESTIMATE_FILES
   estimate/argument_value.cc
   estimate/run_combinations.cc
   estimate/run_derive.cc
+  estimate/run_doubts.cc
   estimate/run_environment.cc
   estimate/run_expressions.cc
   estimate/run_layout.cc
@@ -25,6 +26,7 @@ list(APPEND TIDEMARK_ESTIMATE_FILES
 list(APPEND TIDEMARK_ESTIMATE_FILES
   estimate/activation_offload.cc
   estimate/attention_backend.cc
+  estimate/attention_mask_ascend.cc
   estimate/estimable.cc
   estimate/fsdp2_layers.cc
   estimate/fsdp2_rank.cc

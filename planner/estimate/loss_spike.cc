@@ -10,7 +10,9 @@ double number(std::int64_t value) {
 }
 
 Term final_norm(const RankView& view) {
-  return {"final_norm", 2 * view.sizes.boundary_bytes, Origin::code, "megatron/core/transformer/transformer_block.py"};
+  const double copies = view.run.model.unfused_norm ? 4 : 2;
+  return {"final_norm", copies * view.sizes.boundary_bytes, Origin::code,
+          "megatron/core/transformer/transformer_block.py"};
 }
 
 /// Transformer Engine's loss is one of two implementations of the fused one.
@@ -38,6 +40,7 @@ Term loss_copies(const RankView& view) {
   const double logits = view.sizes.tokens * view.sizes.vocabulary;
   double copies = number(view.run.model.mtp_layers);
   if (loss.fused && !fused_by_te(view.run)) copies = std::max(copies, 1.0);
+  if (loss.cautious_copy) copies += 1;
   return {"loss_copies", copies * logits * (fused_by_te(view.run) ? 2 : 4), Origin::code,
           "megatron/core/fusions/fused_cross_entropy.py: a full logits-sized transient"};
 }
@@ -79,7 +82,8 @@ std::vector<Term> loss_spike_ascend(const RankView& view) {
   const double logits = tokens * sizes.vocabulary;
   const double slices = number(std::max<std::int64_t>(1, loss.output_slices));
   // One option turns 16-bit logits into their softmax in place; without it an fp32 copy becomes the softmax.
-  const double at_logits = loss.in_16bit_logits ? 2 : 2 + 4;
+  // Softcapped ones keep their tanh beside the product with the cap.
+  const double at_logits = (loss.in_16bit_logits ? 2 : 2 + 4) + (loss.softcapped ? 2 : 0);
   const double bytes = loss.preference ? view.knobs.preference_bytes_per_logit : at_logits;
   const double mtp_softmax = number(view.run.model.mtp_layers) * logits * (loss.in_16bit_logits ? 2 : 4);
   const double sliced_input = slices > 1 ? sizes.tokens * sizes.hidden * sizes.element_bytes : 0;

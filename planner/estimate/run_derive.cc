@@ -53,7 +53,10 @@ Problem derive_lengths(Draft& draft) {
                                                      : draft.encoder_sequence;
   if (!sequence) return missing("seq-length");
   model.sequence = *sequence;
-  model.variable_lengths = draft.unpadded_samples && !draft.packed_samples;
+  // Packed samples fill the sequence. Beside pretraining data variable-seq-lengths only says how stages talk.
+  const bool packed = draft.packed_samples || draft.reset_positions;
+  const bool unpadded = draft.unpadded_samples || (draft.variable_lengths && draft.instruction);
+  model.variable_lengths = unpadded && !packed;
   model.max_positions = draft.max_positions.value_or(model.sequence);
   if (!t5) {
     if (model.kind == ModelClass::hybrid) return std::nullopt;
@@ -77,7 +80,8 @@ Problem derive_attention(Draft& draft) {
   attention.groups = draft.grouped_queries ? draft.query_groups.value_or(1) : attention.heads;
   attention.kv_lora_rank = draft.kv_lora_rank.value_or(attention.multi_latent ? 32 : 0);
   attention.qkv_bias = draft.run.model.linear_bias || draft.qkv_bias;
-  attention.general_mask = draft.general_mask && !draft.reset_mask;
+  // mindspeed_llm/training/arguments.py: context parallelism turns the fused kernel on.
+  attention.use_flash |= is_ascend(draft) && draft.run.parallel.context > 1;
   if (attention.groups > attention.heads || attention.heads % attention.groups != 0)
     return wrong("num-query-groups",
                  fmt::format("{} does not divide the {} attention heads", attention.groups, attention.heads));
@@ -128,6 +132,43 @@ void derive_expert_ranks(Draft& draft) {
   parallel.sequence_parallel = parallel.sequence_parallel && parallel.tensor > 1;
 }
 
+/// The argument that shards state over all ranks with the same weights; empty: none does, and their number matters for
+/// no byte of state.
+std::string_view shards_by_devices(const Draft& draft) {
+  if (draft.fsdp) return "use-megatron-fsdp";
+  if (draft.layer_wise) return "optimizer";
+  return draft.run.optimizer.distributed ? "use-distributed-optimizer" : "";
+}
+
+/// One node where that fits the parallel sizes, or the fewest that do.
+Problem assume_world(Draft& draft, std::int64_t copy, std::int64_t expert_copy, Notes& notes) {
+  Parallel& parallel = draft.run.parallel;
+  if (const std::string_view shards = shards_by_devices(draft); !shards.empty())
+    return wrong(
+        std::string(shards),
+        "the number of devices is not given, and it decides how much of the state each holds; say how many, by "
+        "the launcher (--nnodes, --nproc-per-node) or --world-size");
+  const std::int64_t least = copy / std::gcd(copy, expert_copy);
+  if (least > kMostDevices / expert_copy)
+    return wrong("", fmt::format("tensor {} x pipeline {} x context {} with expert {} x {} exceeds the {} devices that "
+                                 "are modelled",
+                                 parallel.tensor, parallel.pipeline, parallel.context, parallel.expert,
+                                 parallel.expert_tensor, kMostDevices));
+  const bool node = kAssumedDevices % (least * expert_copy) == 0;
+  // A recorded run was measured on as many devices as it had, not on the fewest.
+  if (!node && draft.recorded)
+    return wrong("", fmt::format("the number of devices is not given, and one node of {} does not fit tensor {} x "
+                                 "pipeline {} x context {} with expert {} x {}; say how many",
+                                 kAssumedDevices, parallel.tensor, parallel.pipeline, parallel.context, parallel.expert,
+                                 parallel.expert_tensor));
+  parallel.world = node ? kAssumedDevices : least * expert_copy;
+  notes.push_back(node ? fmt::format("number of devices not given: one node of {} is assumed", kAssumedDevices)
+                       : fmt::format("number of devices not given: {} are assumed, the least that the parallel sizes "
+                                     "allow",
+                                     parallel.world));
+  return std::nullopt;
+}
+
 Problem derive_world(Draft& draft, Notes& notes) {
   Parallel& parallel = draft.run.parallel;
   const std::int64_t copy = parallel.tensor * parallel.pipeline * parallel.context;  // at most 2^56
@@ -136,25 +177,7 @@ Problem derive_world(Draft& draft, Notes& notes) {
   const std::int64_t expert_copy = parallel.expert_tensor * parallel.expert * parallel.pipeline;
   parallel.world = draft.run.platform.devices;
   if (parallel.world == 0) {
-    const std::int64_t least = copy / std::gcd(copy, expert_copy);
-    if (least > kMostDevices / expert_copy)
-      return wrong(
-          "", fmt::format("tensor {} x pipeline {} x context {} with expert {} x {} exceeds the {} devices that "
-                          "are modelled",
-                          parallel.tensor, parallel.pipeline, parallel.context, parallel.expert, parallel.expert_tensor,
-                          kMostDevices));
-    const bool node = kAssumedDevices % (least * expert_copy) == 0;
-    // A recorded run was measured on as many devices as it had, not on the fewest.
-    if (!node && draft.recorded)
-      return wrong("", fmt::format("the number of devices is not given, and one node of {} does not fit tensor {} x "
-                                   "pipeline {} x context {} with expert {} x {}; say how many",
-                                   kAssumedDevices, parallel.tensor, parallel.pipeline, parallel.context,
-                                   parallel.expert, parallel.expert_tensor));
-    parallel.world = node ? kAssumedDevices : least * expert_copy;
-    notes.push_back(node ? fmt::format("number of devices not given: one node of {} is assumed", kAssumedDevices)
-                         : fmt::format("number of devices not given: {} are assumed, the least that the parallel sizes "
-                                       "allow",
-                                       parallel.world));
+    if (Problem problem = assume_world(draft, copy, expert_copy, notes)) return problem;
   }
   if (parallel.world % copy != 0)
     return wrong("tensor-model-parallel-size",
@@ -263,6 +286,45 @@ void derive_key_cache(Draft& draft) {
   draft.run.model.attention.cached_values = draft.kv_cache == "full" ? copies : 0;
 }
 
+/// Context ranks that exchange heads; the others pass keys on.
+std::int64_t ulysses_degree(const Draft& draft) {
+  const std::int64_t context = draft.run.parallel.context;
+  const std::string& algorithm = draft.context_algorithm;
+  if (algorithm.empty() || algorithm.starts_with("ulysses")) return context;
+  return algorithm.starts_with("hybrid") ? std::min(draft.ulysses, context) : 1;
+}
+
+/// Keys of grouped attention are repeated for every head by the unfused core, and before heads are exchanged where one
+/// asks for it or where there are fewer groups than ranks (mindspeed/core/context_parallel/ulysses_context_parallel).
+void derive_keys(Draft& draft) {
+  Attention& attention = draft.run.model.attention;
+  const Parallel& parallel = draft.run.parallel;
+  const std::int64_t ulysses = ulysses_degree(draft);
+  attention.ring = std::max<std::int64_t>(1, parallel.context / ulysses);
+  const bool exchanged =
+      ulysses > 1 && (draft.repeats_keys || ulysses > std::max<std::int64_t>(1, attention.groups / parallel.tensor));
+  attention.repeats_keys = attention.groups < attention.heads && (exchanged || !attention.use_flash);
+}
+
+/// mindspeed_llm/features_manager/megatron_basic/training_basic.py and training/utils.py: get_tune_attention_mask.
+AttentionMask mask_of(const Draft& draft) {
+  const Attention& attention = draft.run.model.attention;
+  const bool alibi = draft.run.model.positions == PositionEmbedding::alibi;
+  if (draft.instruction && !draft.reset_positions) return AttentionMask::made;
+  if ((attention.reset_mask && draft.general_mask) || attention.padded_left || (alibi && !attention.use_flash))
+    return AttentionMask::loaded;
+  const bool whole = draft.whole_mask || !attention.use_flash || (draft.general_mask && !attention.reset_mask);
+  return whole ? AttentionMask::whole : AttentionMask::compressed;
+}
+
+void derive_ascend(Draft& draft) {
+  if (!is_ascend(draft)) return;
+  derive_keys(draft);
+  draft.run.model.attention.mask = mask_of(draft);
+  draft.run.model.unfused_norm = draft.run.model.norm == Norm::rms_norm && !draft.fused_norm;
+  draft.run.model.unfused_rope = !draft.fused_rope;
+}
+
 void derive_switches(Draft& draft) {
   draft.run.model.unfused_gate = draft.swiglu && !draft.gate_fusion && !draft.fused_gate;
   if (draft.offload_activations) draft.run.offload.modules = draft.offload_modules;
@@ -292,6 +354,7 @@ Problem derive(Draft& draft, const RunHints& hints, Notes& notes) {
   derive_fsdp(draft);
   derive_recompute(draft, notes);
   derive_key_cache(draft);
+  derive_ascend(draft);
   derive_switches(draft);
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
 #include "planner/estimate/saved_ascend.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/estimate/memory_options_ascend.h"
 
@@ -15,27 +16,51 @@ double number(std::int64_t value) {
 double saved_core(const TrainingRun& run, const LocalSizes& sizes) {
   const Attention& attention = run.model.attention;
   const double rows = sizes.sequences * sizes.heads * sizes.queries;
-  if (attention.use_flash) return rows * 2 * 4 * 8;
+  // A bias of positions is scaled anew by every layer, for the kernel's backward.
+  const double bias = run.model.positions == PositionEmbedding::alibi ? rows * sizes.keys * sizes.element_bytes : 0;
+  if (attention.use_flash) return rows * 2 * 4 * 8 + bias;
   const double softmax = attention.softmax_fp32 ? 6 : 4;
-  return rows * sizes.keys * (softmax + (attention.dropout > 0 ? 1 : 0));
+  const double capped = attention.softcapped ? sizes.element_bytes : 0;  // tanh keeps its output
+  return rows * sizes.keys * (softmax + capped + (attention.dropout > 0 ? 1 : 0));
+}
+
+/// An unfused norm of 16-bit tensors keeps its input in fp32 and what it multiplies by the weight: as much again as
+/// input and output of the fused one (megatron/legacy/model/rms_norm.py). `norm_bytes`: of one of these.
+double norm_copies(const TrainingRun& run, double norm_bytes) {
+  return run.model.unfused_norm ? 2 * norm_bytes : 0;
+}
+
+/// Widths of a head in the fused kernel. It wants values as wide as queries; where heads do not come first, both at a
+/// multiple (mindspeed_llm/tasks/models/transformer/multi_latent_attention.py: fa_padding_length).
+struct LatentWidths {
+  double query = 0;  ///< and key
+  double value = 0;
+  bool pads = false;  ///< the output is cut back by a copy
+};
+
+LatentWidths latent_widths(const Attention& attention) {
+  const double query = number(attention.qk_head_dim + attention.qk_rope_dim);
+  const double value = number(attention.v_head_dim);
+  if (!attention.use_flash || attention.v_without_padding || value == query) return {query, value, false};
+  if (attention.heads_first) return {query, query, true};
+  const double multiple = number(attention.padded_multiple);
+  const double padded = std::ceil(query / multiple) * multiple;
+  return {padded, padded, true};
 }
 
 SavedAttention saved_latent_attention(const TrainingRun& run, const LocalSizes& sizes) {
   const Attention& attention = run.model.attention;
   const double latent = number(attention.q_lora_rank + attention.kv_lora_rank);
-  const double query_dim = number(attention.qk_head_dim + attention.qk_rope_dim);
-  const double value_dim = number(attention.v_head_dim);
   const double head_tokens = sizes.tokens * sizes.heads * sizes.element_bytes;
-  // The kernel wants values as wide as queries: they are padded, and its output is cut back by a copy.
-  const bool pads = !attention.v_without_padding && value_dim != query_dim;
-  const double padded = attention.v_without_padding ? value_dim : query_dim;
+  const LatentWidths head = latent_widths(attention);
   SavedAttention saved;
   saved.latent = sizes.shard_tokens * (latent + number(attention.qk_rope_dim)) * sizes.element_bytes;
   saved.latent_norm = sizes.shard_tokens * latent * sizes.element_bytes;
-  saved.qkv = head_tokens * (2 * query_dim + padded);
-  saved.context = head_tokens * (padded + (pads ? value_dim : 0));
-  saved.rope = head_tokens * number(attention.qk_rope_dim);
-  saved.qkv += head_tokens * (attention.cached_keys * query_dim + attention.cached_values * padded);
+  saved.latent_norm += norm_copies(run, saved.latent_norm);
+  saved.qkv = head_tokens * (2 * head.query + head.value);
+  saved.context = head_tokens * (head.value + (head.pads ? number(attention.v_head_dim) : 0));
+  if (!run.model.unfused_rope) saved.rope = head_tokens * number(attention.qk_rope_dim);
+  saved.qkv += head_tokens * (attention.cached_keys * head.query + attention.cached_values * head.value);
   return saved;
 }
 
@@ -44,9 +69,12 @@ SavedAttention saved_grouped_attention(const TrainingRun& run, const LocalSizes&
   const double key_bytes = sizes.tokens * sizes.key_width * sizes.element_bytes;
   SavedAttention saved;
   const double cached = run.model.attention.cached_keys + run.model.attention.cached_values;
-  saved.qkv = query_bytes + (2 + cached) * key_bytes;
-  if (run.model.positions == PositionEmbedding::rope) saved.rope = query_bytes + key_bytes;
-  if (run.model.attention.qk_norm) saved.qk_norm = query_bytes + key_bytes;
+  saved.qkv = query_bytes + (2 + cached) * (run.model.attention.repeats_keys ? query_bytes : key_bytes);
+  if (run.model.positions == PositionEmbedding::rope && !run.model.unfused_rope) saved.rope = query_bytes + key_bytes;
+  if (run.model.attention.qk_norm) {
+    saved.qk_norm = query_bytes + key_bytes;
+    saved.qk_norm += norm_copies(run, saved.qk_norm);
+  }
   saved.context = query_bytes;
   return saved;
 }
@@ -93,15 +121,17 @@ SavedLayer full_layer(const TrainingRun& run, const LocalSizes& sizes, bool expe
 SavedAttention saved_attention_ascend(const TrainingRun& run, const LocalSizes& sizes) {
   SavedAttention saved =
       run.model.attention.multi_latent ? saved_latent_attention(run, sizes) : saved_grouped_attention(run, sizes);
-  saved.input = saved.norm = sizes.boundary_bytes;
+  saved.input = sizes.boundary_bytes;
+  saved.norm = sizes.boundary_bytes + norm_copies(run, sizes.boundary_bytes);
   saved.core = saved_core(run, sizes);
-  if (run.model.output_norms) saved.output_norms = 2 * sizes.boundary_bytes;
+  if (run.model.output_norms) saved.output_norms = 2 * saved.norm;
   return saved;
 }
 
 SavedMlp saved_mlp_ascend(const TrainingRun& run, const LocalSizes& sizes) {
   SavedMlp saved;
-  saved.input = saved.norm = sizes.boundary_bytes;
+  saved.input = sizes.boundary_bytes;
+  saved.norm = sizes.boundary_bytes + norm_copies(run, sizes.boundary_bytes);
   saved.projected = sizes.tokens * sizes.ffn * sizes.gate * sizes.element_bytes;
   saved.activated = sizes.tokens * sizes.ffn * activated_bytes(run, sizes);
   return saved;
@@ -110,7 +140,8 @@ SavedMlp saved_mlp_ascend(const TrainingRun& run, const LocalSizes& sizes) {
 SavedMlp saved_experts_ascend(const TrainingRun& run, const LocalSizes& sizes) {
   const double row = sizes.expert_rows * sizes.element_bytes;
   SavedMlp saved;
-  saved.input = saved.norm = sizes.boundary_bytes;
+  saved.input = sizes.boundary_bytes;
+  saved.norm = sizes.boundary_bytes + norm_copies(run, sizes.boundary_bytes);
   saved.rows = row * sizes.expert_hidden;
   saved.expert_projected = row * sizes.expert_width * sizes.gate;
   saved.expert_activated = sizes.expert_rows * sizes.expert_width * activated_bytes(run, sizes);

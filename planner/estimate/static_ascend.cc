@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "planner/estimate/attention_mask_ascend.h"
 #include "planner/estimate/static_state.h"
 
 namespace tidemark::estimate {
@@ -9,15 +10,6 @@ namespace {
 
 double number(std::int64_t value) {
   return static_cast<double>(value);
-}
-
-/// The fused kernel takes a causal mask compressed to 2048 x 2048 booleans; a general one is as long as the sequence.
-/// Kept on the host it comes over in parts.
-Term attention_mask(const RankView& view) {
-  constexpr double kCompressed = 2048;
-  const double side = view.run.model.attention.general_mask ? number(view.run.model.sequence) : kCompressed;
-  return {"attention_mask", view.run.model.attention.mask_on_host ? 0 : side * side, Origin::code,
-          "mindspeed/core/transformer/flash_attention/generate_mask/generate_mask.py"};
 }
 
 /// Input and its gradient of the last exchange with the stage before.
@@ -66,14 +58,25 @@ std::int64_t decoder_layers(const RankView& view) {
   return layers;
 }
 
-/// One bias tensor a layer, and the one they are cut from.
+/// One bias tensor a layer, and the one they are cut from. Beside the fused kernel each layer has a mask of its own.
 Term alibi_bias(const RankView& view) {
   double bytes = 0;
   if (view.run.model.positions == PositionEmbedding::alibi) {
-    const double square = view.sizes.keys * view.sizes.keys * view.sizes.element_bytes;
-    bytes = square * (number(decoder_layers(view)) * view.sizes.sequences * view.sizes.heads + 1);
+    const double square = view.sizes.keys * view.sizes.keys;
+    const double layers = number(decoder_layers(view));
+    bytes = square * view.sizes.element_bytes * (layers * view.sizes.sequences * view.sizes.heads + 1);
+    if (view.run.model.attention.use_flash) bytes += square * layers;
   }
   return {"alibi_bias", bytes, Origin::code, "mindspeed_llm/core/transformer/custom_dot_product_attention.py"};
+}
+
+/// The unfused core multiplies into a buffer that every layer uses and nobody gives back.
+Term score_buffer(const RankView& view) {
+  const Attention& attention = view.run.model.attention;
+  const bool used = !attention.use_flash && view.run.model.positions != PositionEmbedding::alibi;
+  const double scores = view.sizes.sequences * view.sizes.heads * view.sizes.queries * view.sizes.keys;
+  return {"score_buffer", used ? scores * view.sizes.element_bytes : 0, Origin::code,
+          "megatron/core/transformer/dot_product_attention.py: get_global_memory_buffer"};
 }
 
 }  // namespace
@@ -88,6 +91,7 @@ std::vector<Term> static_ascend(const RankView& view) {
   terms.add(swap_attention_residue(view));
   terms.add(coc_buffer(view));
   terms.add(alibi_bias(view));
+  terms.add(score_buffer(view));
   return std::move(terms).take();
 }
 

@@ -49,6 +49,15 @@ struct Vocabulary {
 enum class PositionEmbedding : std::uint8_t { learned_absolute, rope, alibi, none };
 enum class AttentionBackend : std::uint8_t { automatic, unfused, flash, fused, local };
 
+/// Attention mask of MindSpeed-LLM, booleans. `made` and `loaded`: every micro-batch has its own until its backward is
+/// done, and layers keep the last one.
+enum class AttentionMask : std::uint8_t {
+  compressed,  ///< causal, for a fused kernel: 2048 x 2048, whatever the sequence
+  whole,       ///< as long as the sequence, one for all
+  made,        ///< made on the device from the padding of instruction data
+  loaded,      ///< by the data loader
+};
+
 struct Attention {
   std::int64_t heads = 0;
   std::int64_t groups = 0;    ///< query groups; equal to heads without group-query-attention
@@ -67,9 +76,16 @@ struct Attention {
   bool masked_softmax_fusion = true;  ///< no-masked-softmax-fusion: false
   bool use_flash = false;             ///< use-flash-attn (MindSpeed's switch for the fused kernel)
   std::int64_t share_factor = 1;      ///< cla-share-factor: only every n-th layer has keys and values of its own
-  bool general_mask = false;          ///< attention-mask-type general, unless reset-attention-mask
-  bool v_without_padding = false;     ///< mla-fa-without-pad
-  bool mask_on_host = false;          ///< MindSpeed attention-mask-on-cpu
+  AttentionMask mask = AttentionMask::compressed;
+  bool reset_mask = false;             ///< reset-attention-mask
+  bool padded_left = false;            ///< tokenizer-padding-side left
+  bool softcapped = false;             ///< MindSpeed attn-logit-softcapping
+  bool repeats_keys = false;           ///< grouped keys and values are kept once for every head
+  std::int64_t ring = 1;               ///< context ranks that pass keys on: the others exchange heads
+  bool v_without_padding = false;      ///< mla-fa-without-pad
+  bool heads_first = false;            ///< MindSpeed shape-order BNSD: of latent attention only values are padded
+  std::int64_t padded_multiple = 128;  ///< padded-base-length: of other orders, of queries and keys as well
+  bool mask_on_host = false;           ///< MindSpeed attention-mask-on-cpu
   /// Keys and values of other context ranks kept for backward, in copies of a layer's own, the mean of all layers:
   /// MindSpeed context-parallel-kv-cache-policy.
   double cached_keys = 0;
@@ -117,6 +133,8 @@ struct Model {
   PositionEmbedding positions = PositionEmbedding::learned_absolute;
   bool gated = false;             ///< swiglu or geglu: the first projection is twice as wide
   bool unfused_gate = false;      ///< of swiglu: no kernel does the activation and the product at once
+  bool unfused_rope = false;      ///< of MindSpeed without use-fused-rotary-pos-emb: nothing of it is kept
+  bool unfused_norm = false;      ///< RMSNorm of MindSpeed without use-fused-rmsnorm: fp32 copies are kept
   bool variable_lengths = false;  ///< batches padded to their longest sample (no-pad-to-seq-lengths)
   bool output_norms = false;      ///< post-norm / sandwich-norm
   bool linear_bias = true;
@@ -239,6 +257,8 @@ struct Loss {
   bool deferred_embedding_gradient = false;  ///< defer-embedding-wgrad-compute
   std::int64_t deferral_limit = 0;           ///< wgrad-deferral-limit; 0: every micro-batch
   std::int64_t output_slices = 1;            ///< output-layer-slice-num
+  bool softcapped = false;                   ///< MindSpeed output-logit-softcapping
+  bool cautious_copy = false;                ///< one more fp32 copy of the logits: error_band.h, cautious
   bool in_16bit_logits = false;              ///< MindSpeed mtp-mem-efficient-logits: no fp32 copy, also without MTP
   std::int64_t chunk_tokens = 0;             ///< loss-chunk-size with loss-compute-mode chunk; 0: the loss is whole
   bool preference = false;                   ///< DPO: chosen and rejected in one forward: twice Batch::micro sequences

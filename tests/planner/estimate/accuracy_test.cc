@@ -307,6 +307,17 @@ TEST(ErrorBand, CountsMeasuredPeaksAboveIt) {
   EXPECT_EQ(summary.bands[0].exceeded, 1U);
 }
 
+/// A run that is not understood in full cannot pass, so no band is promised for it.
+TEST(ErrorBand, IsOfUnderstoodRunsOnly) {
+  const std::vector<MeasuredRun> runs = {measured_at(dense_run({{"frobnicate", ""}}), 1, 2)};
+  const std::vector<ScoredRank> ranks = score_runs(runs, {});
+  EXPECT_TRUE(ranks[0].predicted.has_value());
+  EXPECT_EQ(ranks[0].band, nullptr);
+  const AccuracySummary summary = summarize(runs, ranks);
+  EXPECT_TRUE(summary.bands.empty());
+  EXPECT_EQ(summary.peak.count, 1U);
+}
+
 TEST(Cautious, NeverPredictsLess) {
   for (const char* const experts : {"0", "8"})
     for (const bool lts : {false, true}) {
@@ -335,6 +346,35 @@ TEST(Cautious, TakesTheAttentionThatKeepsMostWhereVersionsDecide) {
   EXPECT_EQ(backend(Accelerator::a100, {}), AttentionBackend::automatic);
   EXPECT_EQ(backend(Accelerator::h100, {deterministic}), AttentionBackend::automatic);
   EXPECT_EQ(backend(Accelerator::a100, {deterministic, {"attention-backend", "flash"}}), AttentionBackend::flash);
+}
+
+/// The compiled loss of containers with A100 was measured with one more fp32 copy of the logits.
+TEST(Cautious, CountsOneMoreCopyOfTheLogitsWhereVersionsDecide) {
+  const auto copies = [](Accelerator accelerator, bool lts, std::vector<std::pair<std::string, std::string>> more) {
+    MeasuredRun measured = dense_run(more);
+    measured.hints.platform.accelerator = accelerator;
+    measured.hints.platform.lts = lts;
+    const TrainingRun run = understood(measured);
+    double bytes = 0;
+    for (const TrainingRun& of : {cautious(run), run})
+      for (const Term& term : estimate_rank(of, 7).value().at_peak)
+        if (term.name == "loss_copies") bytes = term.bytes - bytes;
+    return -bytes;  // of the cautious run, less those of the run
+  };
+  const std::pair<std::string, std::string> fused = {"cross-entropy-loss-fusion", ""};
+  const double logits = 4.0 * 4 * 1024 * static_cast<double>(understood(dense_run()).model.vocabulary.padded);
+  EXPECT_DOUBLE_EQ(copies(Accelerator::a100, false, {fused}), logits);
+  EXPECT_DOUBLE_EQ(copies(Accelerator::h100, true, {fused}), logits);
+  EXPECT_DOUBLE_EQ(copies(Accelerator::h100, false, {fused}), 0);
+  EXPECT_DOUBLE_EQ(copies(Accelerator::a100, false, {fused, {"cross-entropy-fusion-impl", "te"}}), 0);
+  EXPECT_DOUBLE_EQ(copies(Accelerator::a100, true, {}), 0);
+}
+
+/// The fused rotation keeps more, and every measured run has it.
+TEST(Cautious, TakesTheRotationThatKeepsMore) {
+  TrainingRun run = understood(dense_run());
+  run.model.unfused_rope = true;
+  EXPECT_FALSE(cautious(run).model.unfused_rope);
 }
 
 TEST(EstimateStages, TakesTheWorstRankOfEveryStage) {

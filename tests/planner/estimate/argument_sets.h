@@ -34,8 +34,13 @@ inline constexpr std::string_view kSmall =
     "--num-layers 12 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 4 "
     "--global-batch-size 32 --bf16 ";
 
+/// Megatron-LM's, on eight devices.
+[[nodiscard]] inline RunHints on_eight() {
+  return {.platform = {.devices = 8}};
+}
+
 /// `more` after kSmall: of equal names the last counts.
-[[nodiscard]] inline Result<ImportedRun> import_small(std::string_view more, const RunHints& hints = {}) {
+[[nodiscard]] inline Result<ImportedRun> import_small(std::string_view more, const RunHints& hints = on_eight()) {
   return import_run(arguments(std::string(kSmall) + std::string(more)), hints);
 }
 

@@ -25,7 +25,7 @@ using testing::arguments;
 using testing::import_small;
 using testing::on_ascend;
 
-TrainingRun small_run(std::string_view more, const RunHints& hints = {}) {
+TrainingRun small_run(std::string_view more, const RunHints& hints = testing::on_eight()) {
   const Result<ImportedRun> imported = testing::import_small(more, hints);
   EXPECT_TRUE(imported.ok()) << (imported ? "" : imported.error().message);
   return imported ? imported.value().run : TrainingRun{};
@@ -205,7 +205,7 @@ struct BadArgument {
   const char* name;
   const char* more;
   const char* message;  ///< a part of it
-  RunHints hints = {};
+  RunHints hints = testing::on_eight();
 };
 std::ostream& operator<<(std::ostream& out, const BadArgument& bad) {
   return out << bad.more;
@@ -274,8 +274,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "--decoder-last-pipeline-num-layers 6",
                     "5 + 6 layers of the first and the last stage are not the model's 12"},
         BadArgument{"TwoPrecisions", "--fp16", "exclude each other"},
-        BadArgument{"NoWorld", "--tensor-model-parallel-size 1048576 --context-parallel-size 1048576",
-                    "exceeds the 16777216 devices"},
+        BadArgument{"NoWorld",
+                    "--tensor-model-parallel-size 1048576 --context-parallel-size 1048576",
+                    "exceeds the 16777216 devices",
+                    {}},
         BadArgument{"Product",
                     "--hidden-size 16777216 --num-attention-heads 8 --ffn-hidden-size 16777216 --num-layers 1000",
                     "is a number far off?"},
@@ -326,7 +328,8 @@ TEST(DerivedSizes, SplitDevicesBetweenDenseAndExpertGroups) {
   const TrainingRun run = small_run(
       "--tensor-model-parallel-size 2 --context-parallel-size 2 --pipeline-model-parallel-size 2 --num-experts 8 "
       "--expert-model-parallel-size 4 --expert-tensor-parallel-size 1 --nproc_per_node 8 --nnodes 4 "
-      "--sequence-parallel");
+      "--sequence-parallel",
+      {});
   EXPECT_EQ(run.parallel.world, 32);
   EXPECT_EQ(run.parallel.data, 4);
   EXPECT_EQ(run.parallel.expert_data, 4);
@@ -341,16 +344,32 @@ TEST(DerivedSizes, SplitDevicesBetweenDenseAndExpertGroups) {
 }
 
 TEST(DerivedSizes, AssumeTheLeastDevicesThatFit) {
-  EXPECT_EQ(small_run("--tensor-model-parallel-size 2").parallel.world, 8);
+  EXPECT_EQ(small_run("--tensor-model-parallel-size 2", {}).parallel.world, 8);
   const TrainingRun run = small_run(
       "--num-experts 12 --expert-model-parallel-size 6 --expert-tensor-parallel-size 1 "
-      "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --sequence-parallel");
+      "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 --sequence-parallel",
+      {});
   EXPECT_EQ(run.parallel.world, 24);
   EXPECT_EQ(run.parallel.data, 3);
   EXPECT_EQ(run.parallel.expert_data, 2);
   const auto recorded = testing::import_small("--pipeline-model-parallel-size 12", {.recorded = true});
   ASSERT_FALSE(recorded.ok());
   EXPECT_NE(recorded.error().message.find("the number of devices is not given"), std::string::npos);
+}
+
+/// State sharded over an unknown number of devices would be off by a factor.
+TEST(DerivedSizes, AreRefusedWhereAnUnknownNumberOfDevicesDecidesThem) {
+  for (const char* more : {"--use-distributed-optimizer", "--optimizer dist_muon",
+                           "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params"})
+    for (const bool recorded : {false, true}) {
+      const auto refused = testing::import_small(more, {.recorded = recorded});
+      ASSERT_FALSE(refused.ok()) << more;
+      EXPECT_NE(refused.error().message.find("the number of devices is not given"), std::string::npos);
+      EXPECT_TRUE(testing::import_small(more, {.platform = {.devices = 16}, .recorded = recorded}).ok()) << more;
+      EXPECT_TRUE(
+          testing::import_small(std::string(more) + " --nnodes 2 --nproc-per-node 8", {.recorded = recorded}).ok())
+          << more;
+    }
 }
 
 TEST(DerivedSizes, TakeTheVocabularyOfTheLastNameInAPath) {
@@ -379,7 +398,7 @@ TEST(DerivedSizes, TellT5ByItsScriptOrItsDecoder) {
 }
 
 TEST(ArgumentTable, DoubtsWhatItDoesNotModelOfAValue) {
-  const auto standing_of = [](std::string_view more, const RunHints& hints = {}) {
+  const auto standing_of = [](std::string_view more, const RunHints& hints = testing::on_eight()) {
     const auto imported = testing::import_small(more, hints);
     EXPECT_TRUE(imported.ok()) << more;
     return imported ? imported.value().judged.back().standing : Standing::no_effect;
@@ -550,14 +569,17 @@ TEST(RandomArguments, AreImportedConsistentlyOrRefused) {
       set.arguments.push_back({.name = std::string(name), .value = std::string(values[random() % values.size()])});
     }
     const bool ascend = random() % 2 == 0;
-    const auto imported = import_run(set, ascend ? testing::on_ascend(1 << random() % 6) : RunHints{});
+    const auto imported = import_run(set, ascend ? testing::on_ascend(1 << random() % 6) : testing::on_eight());
     ++taken[imported.ok()];
     if (!imported.ok()) {
       EXPECT_EQ(imported.error().message.find('\n'), std::string::npos);
       continue;
     }
     const TrainingRun& run = imported.value().run;
-    EXPECT_EQ(imported.value().judged.size(), set.arguments.size());
+    // Doubts about what is not there have no name.
+    EXPECT_EQ(
+        std::ranges::count_if(imported.value().judged, [](const JudgedArgument& one) { return !one.name.empty(); }),
+        std::ssize(set.arguments));
     EXPECT_EQ(run.parallel.data * run.parallel.tensor * run.parallel.pipeline * run.parallel.context,
               run.parallel.world);
     EXPECT_EQ(run.parallel.expert_data * run.parallel.expert * run.parallel.expert_tensor * run.parallel.pipeline,
@@ -576,7 +598,7 @@ TEST(RandomArguments, AreImportedConsistentlyOrRefused) {
 
 // ---- as a plan's job ----------------------------------------------------------------------------------------------
 
-Result<PlannedRun> small_job(std::string_view more, const RunHints& hints = {}) {
+Result<PlannedRun> small_job(std::string_view more, const RunHints& hints = testing::on_eight()) {
   return to_job(
       small_run("--attention-backend flash --hidden-dropout 0 --position-embedding-type rope " + std::string(more),
                 hints),
@@ -777,6 +799,110 @@ TEST(ArgumentParallel, CachedKeysFollowTheRing) {
   EXPECT_EQ(cached("half --context-parallel-cache-interval 1"), std::pair(1.5, 0.0));
   EXPECT_EQ(cached("full --context-parallel-algo ulysses_cp_algo"), std::pair(0.0, 0.0));
   EXPECT_EQ(cached("full --context-parallel-algo hybrid_cp_algo --ulysses-degree-in-cp 2"), std::pair(1.0, 1.0));
+}
+
+/// mindspeed_llm/training/arguments.py and training/utils.py, megatron_basic/training_basic.py.
+TEST(ArgumentAttention, MasksFollowDataAndKernel) {
+  const auto mask = [](const std::string& more) {
+    return small_run("--use-flash-attn " + more, testing::on_ascend()).model.attention.mask;
+  };
+  EXPECT_EQ(mask(""), AttentionMask::compressed);
+  EXPECT_EQ(mask("--attention-mask-type general"), AttentionMask::whole);
+  EXPECT_EQ(mask("--cp-attention-mask-type general"), AttentionMask::whole);
+  EXPECT_EQ(mask("--use-fusion-attn-v2"), AttentionMask::whole);
+  EXPECT_EQ(mask("--use-flash-attn false"), AttentionMask::whole);
+  EXPECT_EQ(mask("--use-flash-attn false --context-parallel-size 2"), AttentionMask::compressed);
+  EXPECT_EQ(mask("--reset-attention-mask"), AttentionMask::compressed);
+  EXPECT_EQ(mask("--reset-attention-mask --attention-mask-type general"), AttentionMask::loaded);
+  EXPECT_EQ(mask("--tokenizer-padding-side left"), AttentionMask::loaded);
+  EXPECT_EQ(mask("--is-instruction-dataset"), AttentionMask::made);
+  EXPECT_EQ(mask("--is-pairwise-dataset --attention-mask-type general"), AttentionMask::made);
+  EXPECT_EQ(mask("--is-instruction-dataset --reset-position-ids"), AttentionMask::compressed);
+}
+
+TEST(ArgumentAttention, KeysAreRepeatedWhereHeadsAreExchangedOrNoKernelIsFused) {
+  const auto repeats = [](const std::string& more) {
+    return small_run("--use-flash-attn --group-query-attention --num-query-groups 2 " + more, testing::on_ascend())
+        .model.attention.repeats_keys;
+  };
+  const std::string hybrid =
+      "--context-parallel-size 4 --context-parallel-algo hybrid_cp_algo --ulysses-degree-in-cp 2";
+  EXPECT_FALSE(repeats(""));
+  EXPECT_TRUE(repeats("--use-flash-attn false"));
+  EXPECT_FALSE(repeats("--use-flash-attn false --num-query-groups 8"));
+  EXPECT_FALSE(repeats("--context-parallel-size 2"));
+  EXPECT_TRUE(repeats("--context-parallel-size 4"));  // more ranks than groups
+  EXPECT_TRUE(repeats("--context-parallel-size 2 --kv-head-repeat-before-uly-alltoall"));
+  EXPECT_FALSE(repeats("--context-parallel-size 4 --context-parallel-algo megatron_cp_algo"));
+  EXPECT_FALSE(repeats(hybrid));
+  EXPECT_TRUE(repeats(hybrid + " --kv-head-repeat-before-uly-alltoall"));
+  EXPECT_EQ(small_run(hybrid, testing::on_ascend()).model.attention.ring, 2);
+  EXPECT_EQ(small_run("--context-parallel-size 4", testing::on_ascend()).model.attention.ring, 1);
+}
+
+TEST(ArgumentTraining, OnlyUnpackedInstructionDataIsShorter) {
+  const auto shorter = [](const std::string& more) {
+    return small_run(more, testing::on_ascend()).model.variable_lengths;
+  };
+  EXPECT_FALSE(shorter("--variable-seq-lengths"));
+  EXPECT_TRUE(shorter("--variable-seq-lengths --is-instruction-dataset"));
+  EXPECT_FALSE(shorter("--variable-seq-lengths --is-instruction-dataset --reset-position-ids"));
+  EXPECT_TRUE(shorter("--no-pad-to-seq-lengths"));
+  EXPECT_FALSE(shorter("--no-pad-to-seq-lengths --neat-pack"));
+}
+
+TEST(ArgumentAttention, LatentAttentionHasOlderNames) {
+  const TrainingRun run = small_run(
+      "--multi-head-latent-attention --kv-lora-rank 64 --qk-nope-head-dim 96 --qk-rope-head-dim 32 --v-head-dim 96",
+      testing::on_ascend());
+  EXPECT_TRUE(run.model.attention.multi_latent);
+  EXPECT_EQ(run.model.attention.qk_head_dim, 96);
+  EXPECT_EQ(run.model.attention.qk_rope_dim, 32);
+}
+
+TEST(ArgumentAttention, FusedRotationIsAskedFor) {
+  EXPECT_TRUE(small_run("", testing::on_ascend()).model.unfused_rope);
+  EXPECT_FALSE(small_run("--use-fused-rotary-pos-emb", testing::on_ascend()).model.unfused_rope);
+  EXPECT_FALSE(small_run("--use-fused-rotary-pos-emb-new", testing::on_ascend()).model.unfused_rope);
+  EXPECT_FALSE(small_run("").model.unfused_rope);
+  EXPECT_TRUE(small_run("--shape-order BNSD", testing::on_ascend()).model.attention.heads_first);
+  EXPECT_FALSE(small_run("--shape-order SBH", testing::on_ascend()).model.attention.heads_first);
+  EXPECT_FALSE(testing::import_small("--shape-order HSB", testing::on_ascend()).ok());
+}
+
+/// The reason an argument is doubted for; of what is not there, by a name that is empty.
+std::string_view doubt(std::string_view more, std::string_view name, bool ascend = true) {
+  const std::string line = (ascend ? "--use-flash-attn " : "") + std::string(more);
+  const auto imported = testing::import_small(line, ascend ? testing::on_ascend() : testing::on_eight());
+  for (const JudgedArgument& one : imported.value().judged)
+    if (one.name == name && one.standing == Standing::not_understood) return one.reason;
+  return {};
+}
+
+/// What no measured run shows, or the one that does contradicts, may not pass a check.
+TEST(ArgumentDoubts, AreOfWhatNoMeasuredRunShows) {
+  const std::string rms = "--normalization RMSNorm ";
+  EXPECT_NE(doubt("--bf16 false --fp16", "fp16"), "");
+  EXPECT_EQ(doubt("--bf16 false --fp16", "fp16", false), "");
+  EXPECT_NE(doubt("--use-flash-attn false", ""), "");
+  EXPECT_EQ(doubt("", ""), "");
+  EXPECT_NE(doubt(rms, ""), "");
+  EXPECT_EQ(doubt(rms + "--use-fused-rmsnorm", ""), "");
+  EXPECT_EQ(doubt(rms, "", false), "");
+  EXPECT_NE(doubt("--context-parallel-size 4 --context-parallel-algo hybrid_cp_algo --ulysses-degree-in-cp 2",
+                  "context-parallel-algo"),
+            "");
+  EXPECT_NE(doubt("--context-parallel-size 2 --context-parallel-algo adaptive_cp_algo", "context-parallel-algo"), "");
+  EXPECT_EQ(doubt("--context-parallel-algo hybrid_cp_algo", "context-parallel-algo"), "");
+  EXPECT_EQ(doubt("--context-parallel-size 2 --context-parallel-algo megatron_cp_algo", "context-parallel-algo"), "");
+  EXPECT_NE(doubt("--attention-mask-type general --seq-length 8192", "seq-length"), "");
+  EXPECT_EQ(doubt("--attention-mask-type general --seq-length 4096", "seq-length"), "");
+  EXPECT_EQ(doubt("--seq-length 8192", "seq-length"), "");
+  EXPECT_NE(doubt("--output-logit-softcapping 30", "output-logit-softcapping"), "");
+  EXPECT_NE(doubt("--pipeline-model-parallel-size 2 --schedules-method dualpipev", "schedules-method"), "");
+  const std::string offload = "--fine-grained-activation-offloading ";
+  EXPECT_NE(doubt(offload + "--offload-modules core_attn", "fine-grained-activation-offloading", false), "");
+  EXPECT_EQ(doubt(offload, "fine-grained-activation-offloading", false), "");
 }
 
 TEST(ArgumentTraining, StateThatIsNotLoadedIsNotThere) {

@@ -141,7 +141,7 @@ std::string mindspeed(const std::string& more = "") {
          "  --seq-length 4096 --max-position-embeddings 4096 --padded-vocab-size 32000 --swiglu --disable-bias-linear "
          "\\\n"
          "  --normalization RMSNorm --position-embedding-type rope --attention-dropout 0 --hidden-dropout 0 \\\n"
-         "  --micro-batch-size 2 --global-batch-size 64 --bf16 " +
+         "  --use-fused-rmsnorm --micro-batch-size 2 --global-batch-size 64 --bf16 " +
          more + "\n";
 }
 

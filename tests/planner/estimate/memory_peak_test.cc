@@ -179,7 +179,7 @@ TEST(RankMemoryAscend, LaterStagesKeepTheirLastExchange) {
   EXPECT_EQ(by_name(estimate(run, 0).steady).count("pipeline_residue"), 0U);
   EXPECT_DOUBLE_EQ(by_name(estimate(run, 1).steady).at("pipeline_residue"), 2 * 4096.0 * 4096 * 2);
   EXPECT_DOUBLE_EQ(by_name(estimate(run, 1).steady).at("attention_mask"), 4 * kMiB);
-  run.model.attention.general_mask = true;
+  run.model.attention.mask = AttentionMask::whole;
   EXPECT_DOUBLE_EQ(by_name(estimate(run, 1).steady).at("attention_mask"), 4096.0 * 4096);
 }
 
@@ -254,12 +254,78 @@ TEST(RankMemoryAscend, LogitsInPlaceHaveNoFp32Copy) {
 
 TEST(RankMemoryAscend, AMaskOnTheHostTakesNoDeviceMemory) {
   TrainingRun run = ascend_run();
-  run.model.attention.general_mask = true;
+  run.model.attention.mask = AttentionMask::whole;
   fill_layout(run, 1);
   fill_world(run);
   const double with = estimate(run).steady_bytes;
   run.model.attention.mask_on_host = true;
   EXPECT_DOUBLE_EQ(with - estimate(run).steady_bytes, 4096.0 * 4096);
+}
+
+TEST(RankMemoryAscend, CappedLogitsKeepTheirTangent) {
+  TrainingRun run = ascend_run();
+  run.model.vocabulary.padded = 1 << 17;  // the loss decides the peak
+  run.batch.micro = 8;
+  fill_layout(run, 1);
+  fill_world(run);
+  const double logits = bytes_of(estimate(run).at_peak, "logits");
+  run.loss.softcapped = true;
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run).at_peak, "logits"), logits / 6 * 8);
+}
+
+/// Of two samples each: one mask of the step before, and those of the micro-batches in flight beside it.
+TEST(RankMemoryAscend, MicroBatchesHaveMasksOfTheirOwn) {
+  constexpr double kMask = 2 * 4096.0 * 4096;
+  TrainingRun run = ascend_run();
+  run.parallel.pipeline = 4;
+  run.batch.micro = 2;
+  fill_layout(run, 1);
+  fill_world(run);
+  for (const AttentionMask mask : {AttentionMask::made, AttentionMask::loaded}) {
+    run.model.attention.mask = mask;
+    EXPECT_DOUBLE_EQ(bytes_of(estimate(run, 0).steady, "attention_mask"), kMask);
+    EXPECT_DOUBLE_EQ(bytes_of(estimate(run, 0).at_running_peak, "waiting_masks"), 3 * kMask);
+    EXPECT_DOUBLE_EQ(bytes_of(estimate(run, 3).at_running_peak, "waiting_masks"), 0);
+  }
+  run.model.attention.ring = 2;  // rows of half the queries, and the compressed mask
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run, 0).steady, "attention_mask"), kMask / 2 + 4 * kMiB);
+  run.model.attention.mask = AttentionMask::whole;
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run, 0).steady, "attention_mask"), kMask / 2);  // one for all samples
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run, 0).at_running_peak, "waiting_masks"), 0);
+  run.model.attention.use_flash = false;
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run, 0).steady, "attention_mask"), kMask);
+}
+
+/// mindspeed_llm/training/utils.py, get_tune_attention_mask: of long samples, making the mask takes more than a layer.
+TEST(RankMemoryAscend, MakingALongMaskDecidesThePeak) {
+  constexpr double kSquare = 65536.0 * 65536;
+  TrainingRun run = ascend_run();
+  run.model.sequence = run.model.max_positions = 65536;
+  run.parallel.context = 8;
+  run.model.attention.mask = AttentionMask::made;
+  fill_layout(run, 1);
+  fill_world(run);
+  const auto making = [&run] { return bytes_of(estimate(run).at_peak, "mask_making"); };
+  EXPECT_DOUBLE_EQ(making(), 8 * kSquare);
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run).at_peak, "activations"), 0);  // before the first layer
+  run.batch.micro = 2;
+  EXPECT_DOUBLE_EQ(making(), 12 * kSquare);
+  run.model.attention.reset_mask = true;
+  EXPECT_DOUBLE_EQ(making(), 16 * kSquare);
+  run.model.attention.padded_left = true;
+  EXPECT_DOUBLE_EQ(making(), 4 * kSquare);
+  run.model.attention.mask = AttentionMask::compressed;
+  EXPECT_DOUBLE_EQ(making(), 0);
+}
+
+/// The unfused core's buffer of scores stays.
+TEST(RankMemoryAscend, UnfusedScoresHaveABuffer) {
+  TrainingRun run = ascend_run();
+  fill_layout(run, 1);
+  fill_world(run);
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run).steady, "score_buffer"), 0);
+  run.model.attention.use_flash = false;
+  EXPECT_DOUBLE_EQ(bytes_of(estimate(run).steady, "score_buffer"), 2 * 32.0 * 4096 * 4096);
 }
 
 /// The whole state at once peaks in the step; a sixteenth of it does not.

@@ -297,5 +297,77 @@ TEST(SavedLayer, CachedKeysOfOtherContextRanksStay) {
   EXPECT_DOUBLE_EQ(saved_attention_ascend(run, sizes).qkv, 2 * own);  // query, key and value are as wide here
 }
 
+/// mindspeed_llm/tasks/models/transformer/multi_latent_attention.py: 192 wide queries and 128 wide values.
+TEST(SavedLayer, LatentHeadsArePaddedForTheFusedKernel) {
+  TrainingRun run = ascend_run();
+  run.model.attention = {.heads = 32, .groups = 32, .head_dim = 128, .multi_latent = true, .kv_lora_rank = 512};
+  const double heads = 4096 * 32 * 2.0;
+  const auto widths = [&] {
+    const SavedAttention saved = saved_attention_ascend(run, local_sizes(run, {}));
+    return std::pair(saved.qkv / heads, saved.context / heads);
+  };
+  EXPECT_EQ(widths(), std::pair(2 * 192 + 128.0, 128.0));  // the unfused core wants nothing
+  run.model.attention.use_flash = true;
+  EXPECT_EQ(widths(), std::pair(3 * 256.0, 256 + 128.0));
+  run.model.attention.padded_multiple = 64;
+  EXPECT_EQ(widths(), std::pair(3 * 192.0, 192 + 128.0));
+  run.model.attention.padded_multiple = 128;
+  run.model.attention.heads_first = true;
+  EXPECT_EQ(widths(), std::pair(3 * 192.0, 192 + 128.0));
+  run.model.attention.v_without_padding = true;
+  EXPECT_EQ(widths(), std::pair(2 * 192 + 128.0, 128.0));
+  run.model.attention = {.heads = 32, .multi_latent = true, .kv_lora_rank = 512, .v_head_dim = 192, .use_flash = true};
+  EXPECT_EQ(widths(), std::pair(3 * 192.0, 192.0));  // as wide already
+}
+
+/// Multiplying by cosine and sine keeps those alone; the fused kernel keeps what it turns.
+TEST(SavedLayer, UnfusedRotationKeepsNothing) {
+  TrainingRun run = ascend_run();
+  EXPECT_GT(saved_attention_ascend(run, local_sizes(run, {})).rope, 0);
+  run.model.unfused_rope = true;
+  EXPECT_EQ(saved_attention_ascend(run, local_sizes(run, {})).rope, 0);
+  run.model.attention = {.heads = 32, .multi_latent = true, .kv_lora_rank = 512, .use_flash = true};
+  EXPECT_EQ(saved_attention_ascend(run, local_sizes(run, {})).rope, 0);
+}
+
+TEST(SavedLayer, ScaledPositionsStayForTheKernel) {
+  TrainingRun run = ascend_run();
+  const double plain = saved_attention_ascend(run, local_sizes(run, {})).core;
+  run.model.positions = PositionEmbedding::alibi;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, local_sizes(run, {})).core - plain, 2 * 32.0 * 4096 * 4096);
+}
+
+/// Ulysses with fewer groups than ranks, or the unfused core: keys and values for every head.
+TEST(SavedLayer, RepeatedKeysAreAsWideAsQueries) {
+  TrainingRun run = ascend_run();
+  run.model.attention.groups = 8;
+  const double token = 4096.0 * 2;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, local_sizes(run, {})).qkv, 4096 * token * (1 + 2 * 8.0 / 32));
+  run.model.attention.repeats_keys = true;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, local_sizes(run, {})).qkv, 3 * 4096 * token);
+}
+
+/// megatron/legacy/model/rms_norm.py: fp32 input, normalised product and output, where the fused kernel keeps two.
+TEST(SavedLayer, UnfusedNormsKeepCopies) {
+  TrainingRun run = ascend_run();
+  run.model.attention.qk_norm = true;
+  const double boundary = 2 * 4096.0 * 4096;
+  const double fused = saved_layer_ascend(run, local_sizes(run, {}), false, {}).total();
+  run.model.unfused_norm = true;
+  const SavedLayer kept = saved_layer_ascend(run, local_sizes(run, {}), false, {});
+  EXPECT_DOUBLE_EQ(kept.total() - fused, 2 * (2 + 2) * boundary);  // two norms, and those of queries and keys
+  run.recompute.norms = true;
+  EXPECT_DOUBLE_EQ(kept.total() - saved_layer_ascend(run, local_sizes(run, {}), false, {}).total(), 2 * 3 * boundary);
+}
+
+TEST(SavedLayer, CappedScoresKeepTheirTangent) {
+  TrainingRun run = ascend_run();
+  run.model.attention.use_flash = false;
+  const LocalSizes sizes = local_sizes(run, {});
+  const double plain = saved_attention_ascend(run, sizes).core;
+  run.model.attention.softcapped = true;
+  EXPECT_DOUBLE_EQ(saved_attention_ascend(run, sizes).core - plain, 2 * 32.0 * 4096 * 4096);
+}
+
 }  // namespace
 }  // namespace tidemark::estimate::testing

@@ -179,7 +179,7 @@ TEST(RunHoldings, HoldTheMomentsThatTheFirstStepHasNot) {
 TEST(RunHoldings, TellTheOptimizersStepFromThePasses) {
   TrainingRun run = ascend_run();
   run.model.sequence = 64;
-  run.model.attention.general_mask = true;
+  run.model.attention.mask = AttentionMask::whole;
   fill_layout(run, 2);
   fill_world(run);
   const Holdings holdings = holdings_of(of_run(run));

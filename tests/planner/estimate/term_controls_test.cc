@@ -152,6 +152,7 @@ std::vector<Base> bases() {
       {moe + " --seq-length 64 --micro-batch-size 1 --num-experts 16 --expert-model-parallel-size 1", true},
       {moe + " --tensor-model-parallel-size 2 --sequence-parallel --moe-token-dispatcher-type alltoall", true},
       {"--vocab-size 32000 --attention-mask-type general --position-embedding-type alibi --micro-batch-size 1", true},
+      {"--vocab-size 32000 --use-flash-attn --attention-mask-type general", true},
       {"--vocab-size 32000 --use-ascend-coc --recompute-in-advance" + deep, true},
       {"--vocab-size 32000 --mtp-num-layers 1 --swap-attention --tensor-model-parallel-size 2", true},
       {"--vocab-size 99000 --mtp-num-layers 1 --micro-batch-size 1 --seq-length 256 --hidden-size 2048", true},
@@ -162,6 +163,12 @@ std::vector<Base> bases() {
       {"--vocab-size 32000 --seq-length 64 --micro-batch-size 1 --ffn-hidden-size 8192 --use-distributed-optimizer",
        true},
       {"--vocab-size 32000 --seq-length 64 --micro-batch-size 1 --ffn-hidden-size 8192", true},
+      {"--vocab-size 1000 --use-flash-attn --is-instruction-dataset --seq-length 4096 --micro-batch-size 2"
+       " --pipeline-model-parallel-size 4 --hidden-size 128",
+       true},
+      {"--vocab-size 1000 --use-flash-attn --is-pairwise-dataset --seq-length 4096 --micro-batch-size 2"
+       " --pipeline-model-parallel-size 4 --hidden-size 128",
+       true},
   };
 }
 
@@ -201,7 +208,7 @@ std::optional<std::map<std::string, double>> terms_of(const Base& base, const st
                                                       const std::vector<Argument>& environment = {}) {
   ArgumentSet set = arguments(std::string(kSmall) + base.line + " " + more);
   set.environment = environment;
-  RunHints hints = base.ascend ? on_ascend() : RunHints{};
+  RunHints hints = base.ascend ? on_ascend() : on_eight();
   hints.platform.resumed = hints.platform.lts = base.resumed;
   if (base.gb200) hints.platform.accelerator = Accelerator::gb200;
   const Result<ImportedRun> imported = import_run(set, hints);
