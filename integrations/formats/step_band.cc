@@ -2,19 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace tidemark::formats {
 namespace {
-
-bool has_experts(const plan::PlanRequest& request) {
-  return std::ranges::find(request.job.model.layers, graph_build::LayerKind::moe) != request.job.model.layers.end();
-}
 
 double band_percent(const plan::PlanRequest& request) {
   if (request.step) return 0;
   const StepBands& bands = request.machine.chip.bands;
-  return has_experts(request) ? bands.experts_percent : bands.dense_percent;
+  return request.job.model.has_experts() ? bands.experts_percent : bands.dense_percent;
 }
 
 }  // namespace
@@ -25,7 +19,7 @@ std::string band_text(const plan::PlanRequest& request) {
   return fmt::format(
       "band {:.1f} %: four of five measured steps of {} models on chips of this kind were that close to what was "
       "predicted without them",
-      percent, has_experts(request) ? "MoE" : "dense");
+      percent, request.job.model.has_experts() ? "MoE" : "dense");
 }
 
 nlohmann::ordered_json band_json(const plan::PlanRequest& request) {

@@ -3,6 +3,7 @@
 // only; integrations/formats reads them from YAML, planner/graph_build turns them into a Graph per pipeline rank. Sizes
 // are elements or counts unless a name ends in _bytes.
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ struct ModelSpec {
   NormPlacement norm = NormPlacement::pre;
   bool tied_embedding = false;
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
+
+  [[nodiscard]] bool has_experts() const { return std::ranges::find(layers, LayerKind::moe) != layers.end(); }
 };
 
 /// What fills one slot of a (rank, chunk): a decoder layer, nothing, or the MTP module(s).

@@ -34,10 +34,6 @@ std::vector<T> chosen(const std::vector<T>& given, std::vector<T> otherwise) {
   return given.empty() ? std::move(otherwise) : given;
 }
 
-bool has_experts(const graph_build::ModelSpec& model) {
-  return std::ranges::find(model.layers, graph_build::LayerKind::moe) != model.layers.end();
-}
-
 std::int64_t empty_slots(const graph_build::ModelSpec& model, std::int64_t stages, bool mtp_slot) {
   const std::int64_t filled = static_cast<std::int64_t>(model.layers.size()) + (mtp_slot ? 1 : 0);
   return (stages - filled % stages) % stages;
@@ -164,7 +160,7 @@ class Enumerator {
     std::vector<std::int64_t> sizes = ranges_.micro_batch;
     for (std::int64_t size = 1; ranges_.micro_batch.empty() && size <= kMostMicroBatch; size *= 2)
       sizes.push_back(size);
-    const bool experts = has_experts(job_.model);
+    const bool experts = job_.model.has_experts();
     const auto degrees =
         experts ? chosen(ranges_.expert, powers_of_two(job_.model.moe.experts)) : std::vector<std::int32_t>{1};
     for (const std::int32_t expert : degrees)

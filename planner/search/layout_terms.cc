@@ -1,13 +1,7 @@
 #include "planner/search/layout_terms.h"
 
-#include <algorithm>
-
 namespace tidemark::search {
 namespace {
-
-bool has_experts(const graph_build::ModelSpec& model) {
-  return std::ranges::find(model.layers, graph_build::LayerKind::moe) != model.layers.end();
-}
 
 void add_experts(TimeTerms& terms, const graph_build::ParallelSpec& parallel) {
   terms.add(TimeTerm::experts);
@@ -23,7 +17,7 @@ void add_experts(TimeTerms& terms, const graph_build::ParallelSpec& parallel) {
 TimeTerms terms_of(const graph_build::JobSpec& job) {
   const graph_build::ParallelSpec& parallel = job.parallel;
   TimeTerms terms;
-  if (has_experts(job.model)) add_experts(terms, parallel);
+  if (job.model.has_experts()) add_experts(terms, parallel);
   terms.add_if(job.model.attention.kind == graph_build::AttentionSpec::Kind::mla, TimeTerm::latent_attention);
   terms.add_if(job.model.mtp_layers > 0, TimeTerm::multi_token_prediction);
   terms.add_if(parallel.tensor > 1, TimeTerm::tensor_parallel);
