@@ -67,7 +67,7 @@ def main():
     with open(arguments.plan, encoding="utf-8") as file:
         plan = json.load(file)
     if plan["schema"] != "tidemark.plan" or plan["schema_version"] != 9:
-        raise SystemExit(f"{arguments.plan}: not a plan of schema version 8")
+        raise SystemExit(f"{arguments.plan}: not a plan of schema version 9")
     if arguments.column:
         rank, *keys = arguments.column.split("/")
         column = plan["ranks"][int(rank)]

@@ -193,7 +193,9 @@ Result<Chip> chip_of(const JobOptions& options, Accelerator accelerator) {
   if (!options.device.empty()) {
     Result<Machine> machine = machine_of(options);
     if (!machine) return machine.error();
-    return std::move(machine).value().chip;
+    Chip chip = machine.value().chip;
+    chip.sheet.host_bytes_per_s = std::min(machine.value().d2h.bytes_per_s, machine.value().h2d.bytes_per_s);
+    return chip;
   }
   constexpr std::array<std::string_view, 4> kUsual = {"a100-80g", "h100", "gb200", "ascend-910b-800t-a2"};
   const std::string name(kUsual[static_cast<std::size_t>(accelerator)]);

@@ -78,7 +78,7 @@ std::string difference_lines(const ExportReport& report) {
          table.text();
 }
 
-/// Terms of step time that the settings have and no measured run on the chip had.
+/// Terms of step time that the settings have and no measured run on chips of its kind had.
 TimeTerms unmeasured_in(const ExportReport& report) {
   return terms_of(report.vocabulary, report.settings.values).without(report.plan.machine.chip.measured);
 }
@@ -106,7 +106,7 @@ std::vector<std::string> remarks_of(const ExportReport& report) {
   const TimeTerms unmeasured = unmeasured_in(report);
   if (!unmeasured.empty())
     remarks.push_back(
-        fmt::format("no measured run on this chip had what these settings rest on: {}", unmeasured.text()));
+        fmt::format("no measured run on chips of this kind had what these settings rest on: {}", unmeasured.text()));
   return remarks;
 }
 

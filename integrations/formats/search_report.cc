@@ -93,8 +93,8 @@ std::string table_of(const SearchReport& report) {
   return fmt::format("\nFastest ({} per step, modelled, means over ranks; peak in GiB)\n", unit.name) + table.text();
 }
 
-/// Terms of step time that a layout has and no measured run on the chip had. What plans recompute and copy is chosen
-/// tensor by tensor, which no framework that was measured does.
+/// Terms of step time that a layout has and no measured run on chips of its kind had. What plans recompute and copy is
+/// chosen tensor by tensor, which no framework that was measured does.
 TimeTerms unmeasured_in(const SearchReport& report, const search::RankedLayout& ranked) {
   TimeTerms terms = search::terms_of(search::with_layout(report.request.job, ranked.layout));
   terms.add_if(ranked.figures.memory_ns > 0, TimeTerm::operators_recomputed);
@@ -113,7 +113,7 @@ std::string unmeasured_lines(const SearchReport& report) {
   }
   std::string text;
   for (const auto& [terms, list] : layouts)
-    text += fmt::format("  no measured run on this chip had what {} rest{} on: {}\n", list,
+    text += fmt::format("  no measured run on chips of this kind had what {} rest{} on: {}\n", list,
                         list.find(',') == std::string::npos ? "s" : "", terms);
   return text;
 }

@@ -8,8 +8,8 @@
 
 namespace tidemark::formats {
 
-/// `band 12.3 %: four of five measured steps of dense models on this chip were that close to ...`. Empty: of a captured
-/// step, or of a chip that no measured step is known of.
+/// `band 12.3 %: four of five measured steps of dense models on chips of this kind were that close to ...`. Empty: of a
+/// captured step, or of a chip that no measured step is known of.
 [[nodiscard]] std::string band_text(const plan::PlanRequest& request);
 
 /// Half width in percent. Null where the text is empty.

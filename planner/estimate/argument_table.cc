@@ -180,15 +180,21 @@ Error error_of(const RunProblem& problem, const ArgumentSet& set) {
   return at_place("", problem.argument, problem.message);
 }
 
-/// Marks the argument a doubt is about, or adds a line about the whole file.
+/// Marks the argument a doubt is about, or adds a line about the whole file: `place` says then what it is about.
 void note_doubt(const Doubt& doubt, std::vector<JudgedArgument>& judged) {
   const auto is_it = [&doubt](const JudgedArgument& argument) {
     return argument.name == doubt.argument && argument.standing == Standing::used;
   };
   const auto found = doubt.argument.empty() ? judged.end() : std::ranges::find_if(judged, is_it);
-  JudgedArgument& at = found == judged.end() ? *judged.emplace(judged.begin()) : *found;
-  at.standing = Standing::not_understood;
-  at.reason = doubt.reason;
+  if (found != judged.end()) {
+    found->standing = Standing::not_understood;
+    found->reason = doubt.reason;
+    return;
+  }
+  judged.push_back(
+      {.place = doubt.argument.empty() ? "arguments" : "--" + std::string(doubt.argument) + " at its default",
+       .standing = Standing::not_understood,
+       .reason = doubt.reason});
 }
 
 /// `; unknown here: --hiden-size (run.sh:21)`: one of them may be what is missing.

@@ -337,7 +337,8 @@ class Search {
     // What the run has already was its author's choice.
     const TimeTerms unmeasured = best->terms.without(base_.terms).without(request_.chip.measured);
     if (!unmeasured.empty())
-      remedy.reason += fmt::format("; no measured run on this chip had {}: that part is unchecked", unmeasured.text());
+      remedy.reason +=
+          fmt::format("; no measured run on chips of this kind had {}: that part is unchecked", unmeasured.text());
     return remedy;
   }
 

@@ -16,6 +16,7 @@ Result<FlagTrials> FlagTrials::of(const ArgumentSet& set, const RunHints& hints,
   if (!imported) return imported.error();
   FlagTrials trials(set, hints, cautious(knobs), limits, chip);
   trials.is_understood_ = estimate::is_understood(imported.value());
+  trials.price(imported.value().run, trials.base_);
   trials.run_ = cautious(std::move(imported.value().run));
   const Result<std::vector<RankMemory>> stages = estimate_stages(trials.run_, trials.knobs_);
   if (!stages) return stages.error();
@@ -31,6 +32,10 @@ void FlagTrials::weigh(const TrainingRun& run, const std::vector<RankMemory>& st
   trial.verdict = budget::Verdict::pass;
   for (const budget::Finding& finding : budget::judge(trial.holdings, *limits_))
     if (finding.rank) trial.verdict = std::max(trial.verdict, finding.verdict);
+}
+
+/// Time is that of the run as it is: what memory is taken cautiously for would slow all runs alike.
+void FlagTrials::price(const TrainingRun& run, FlagTrial& trial) const {
   const PricedRun priced = to_timed_run(run, *chip_);
   trial.time = run_seconds(priced, *chip_);
   trial.terms = step_time::terms_of(priced.run);
@@ -52,6 +57,7 @@ std::optional<FlagTrial> FlagTrials::attempt(std::vector<std::size_t> picks) {
   ++looked_at_;
   Result<ImportedRun> imported = import_run(with_flags(*set_, trial.flags), *hints_);
   if (!imported || !is_same_job(imported.value())) return std::nullopt;
+  price(imported.value().run, trial);
   const TrainingRun run = cautious(std::move(imported.value().run));
   const Result<std::vector<RankMemory>> stages = estimate_stages(run, knobs_);
   if (!stages) return std::nullopt;

@@ -53,6 +53,7 @@ class FlagTrials {
              const std::vector<budget::Limit>& limits, const Chip& chip)
       : set_(&set), hints_(&hints), limits_(&limits), chip_(&chip), knobs_(knobs) {}
   void weigh(const TrainingRun& run, const std::vector<RankMemory>& stages, FlagTrial& trial) const;
+  void price(const TrainingRun& run, FlagTrial& trial) const;
   [[nodiscard]] bool is_same_job(const ImportedRun& imported) const;
 
   const ArgumentSet* set_;

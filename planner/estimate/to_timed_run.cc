@@ -97,8 +97,8 @@ void set_layout(TimedRun& timed, const TrainingRun& run) {
   const Parallel& parallel = run.parallel;
   timed.tensor = parallel.tensor;
   timed.pipeline = parallel.pipeline;
-  // The folded pipeline passes every rank twice.
-  timed.virtual_pipeline = parallel.schedule == Schedule::dualpipev ? 2 : at_least_one(parallel.virtual_pipeline);
+  timed.virtual_pipeline = at_least_one(parallel.virtual_pipeline);
+  timed.is_folded = parallel.schedule == Schedule::dualpipev;
   timed.context = parallel.context;
   timed.data = parallel.data;
   if (timed.model.experts > 0) {
@@ -149,13 +149,13 @@ tidemark::Precision precision_of(const TrainingRun& run, const Chip& chip) {
 
 // ---- what runs again ----------------------------------------------------------------------------------------------
 
-/// Share of the layers that an option for so many of each chunk, or of each rank, acts on.
-double share_of_layers(const TrainingRun& run, std::int64_t layers, std::int64_t of) {
+/// Share of `of` layers that an option for so many of each chunk, or of each rank, acts on.
+double share_of_layers(const TrainingRun& run, std::int64_t layers, double of) {
   const std::int64_t chunks = run.recompute.layers_per_rank ? 1 : at_least_one(run.parallel.virtual_pipeline);
-  return std::min(1.0, static_cast<double>(layers * chunks * run.parallel.pipeline) / static_cast<double>(of));
+  return of > 0 ? std::min(1.0, static_cast<double>(layers * chunks * run.parallel.pipeline) / of) : 0;
 }
 
-double whole_share(const TrainingRun& run, std::int64_t layers) {
+double whole_share(const TrainingRun& run, double layers) {
   if (run.platform.framework == Framework::torchtitan) {
     if (run.fsdp2.checkpoint == Fsdp2::Checkpoint::full) return 1;
     return run.fsdp2.checkpoint == Fsdp2::Checkpoint::nth_layer ? 1.0 / static_cast<double>(at_least_one(run.fsdp2.nth))
@@ -166,30 +166,43 @@ double whole_share(const TrainingRun& run, std::int64_t layers) {
   return share_of_layers(run, run.recompute.layers, layers);
 }
 
-/// Options of MindSpeed that rebuild single modules; a number of layers counts those that are not run again whole.
-void add_memory_options(step_time::Recomputed& recomputed, const TrainingRun& run, std::int64_t layers) {
-  const Recompute& options = run.recompute;
-  const auto share = [&](const std::optional<std::int64_t>& of) {
-    return of ? share_of_layers(run, *of, layers) : 1.0;
-  };
-  const auto add = [&recomputed](std::string_view name, double of) {
-    recomputed.modules.push_back({.name = std::string(name), .share = of});
-  };
-  if (options.activation_function) add("activation", share(options.activation_function_layers));
-  if (options.norms) add("layernorm", share(options.norm_layers));
-  if (options.mla_attention && run.model.attention.multi_latent)
-    add("mla_attention", 1);
-  else if (options.mla_up_projection)
-    add("mla_up_proj", 1);
-  if (run.model.moe.zero_memory != ZeroMemory::off)
-    add(run.model.moe.zero_memory == ZeroMemory::level1 ? "zero_memory_level1" : "zero_memory_level0", 1);
-  // swap-attention with a number of layers to recompute recomputes their feed-forward parts.
-  if (!run.offload.attention || recomputes_layers(run) || options.layers == 0) return;
-  add("mlp", share_of_layers(run, options.layers, layers));
-  add("moe", share_of_layers(run, options.layers, layers));
+void add_module(step_time::Recomputed& recomputed, std::string_view name, double share = 1) {
+  if (share > 0) recomputed.modules.push_back({.name = std::string(name), .share = share});
 }
 
-step_time::Recomputed recomputed_of(const TrainingRun& run, std::int64_t layers) {
+/// moe-zero-memory-num-layers counts those of level 1 on a rank; none given: all.
+void add_zero_memory(step_time::Recomputed& recomputed, const TrainingRun& run, double layers) {
+  const Experts& moe = run.model.moe;
+  if (moe.zero_memory == ZeroMemory::off) return;
+  const std::int64_t counted = moe.zero_memory_layers.value_or(0);
+  double first = moe.zero_memory == ZeroMemory::level1 ? 1 : 0;
+  if (first > 0 && counted > 0) first = std::min(1.0, static_cast<double>(counted * run.parallel.pipeline) / layers);
+  add_module(recomputed, "zero_memory_level1", first);
+  add_module(recomputed, "zero_memory_level0", 1 - first);
+}
+
+/// Options of MindSpeed that rebuild single modules; a number of layers counts those that are not run again whole.
+void add_memory_options(step_time::Recomputed& recomputed, const TrainingRun& run, double layers) {
+  const Recompute& options = run.recompute;
+  const double others = (1 - recomputed.layers) * layers;
+  const auto share = [&](const std::optional<std::int64_t>& of) {
+    return of ? share_of_layers(run, *of, others) : 1.0;
+  };
+  if (options.activation_function) add_module(recomputed, "activation", share(options.activation_function_layers));
+  if (options.norms) add_module(recomputed, "layernorm", share(options.norm_layers));
+  if (options.mla_attention && run.model.attention.multi_latent)
+    add_module(recomputed, "mla_attention");
+  else if (options.mla_up_projection)
+    add_module(recomputed, "mla_up_proj");
+  add_zero_memory(recomputed, run, layers);
+  // swap-attention with a number of layers to recompute recomputes their feed-forward parts.
+  if (!run.offload.attention || recomputes_layers(run)) return;
+  const double of_feed_forward = share_of_layers(run, options.layers, layers);
+  add_module(recomputed, "mlp", of_feed_forward);
+  if (run.model.moe.experts > 0) add_module(recomputed, "moe", of_feed_forward);
+}
+
+step_time::Recomputed recomputed_of(const TrainingRun& run, double layers) {
   step_time::Recomputed recomputed{.layers = whole_share(run, layers)};
   recomputed.is_half_of_products = run.platform.framework == Framework::torchtitan &&
                                    run.fsdp2.checkpoint == Fsdp2::Checkpoint::every_second_product;
@@ -248,7 +261,7 @@ PricedRun to_timed_run(const TrainingRun& run, const Chip& chip) {
   set_batch(timed, run);
   set_overlap(timed, run, priced.software);
   timed.precision = precision_of(run, chip);
-  timed.recomputed = recomputed_of(run, timed.model.layers);
+  timed.recomputed = recomputed_of(run, static_cast<double>(timed.model.layers));
   timed.host = host_kept(run);
   return priced;
 }

@@ -126,6 +126,11 @@ Passes projection_passes(const StepSetting& setting) {
   return passes;
 }
 
+double output_projection_s(const StepSetting& setting) {
+  const RankShape& rank = setting.rank;
+  return product(setting, rank.tokens, rank.hidden, rank.heads * rank.v_dim).forward_s;
+}
+
 PassCost up_projection_again(const StepSetting& setting) {
   constexpr double kLaunches = 10;  // with the rotary embedding and the copies between the products
   PassCost again{.launches = kLaunches};

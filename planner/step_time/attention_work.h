@@ -8,6 +8,8 @@ namespace tidemark::step_time {
 
 /// Of queries, keys and values, and of the output; MLA: down and up.
 [[nodiscard]] Passes projection_passes(const StepSetting& setting);
+/// Of them the output projection, forward: seconds.
+[[nodiscard]] double output_projection_s(const StepSetting& setting);
 
 /// MLA's products from the latent widths up, which alone may be run again. No time without MLA.
 [[nodiscard]] PassCost up_projection_again(const StepSetting& setting);

@@ -132,6 +132,7 @@ LayerCost layer_cost(const StepSetting& setting, LayerKind kind) {
   layer.modules.core_attention = core.forward;
   layer.modules.up_projection = up_projection_again(setting);
   layer.modules.attention = layer.passes.forward;
+  layer.modules.attention.matmul_s -= output_projection_s(setting);
   layer.modules.norms = norms_again(setting);
   add_feed_forward(layer, setting);
   add_row_passes(layer.passes, setting);

@@ -5,12 +5,13 @@
 namespace tidemark::step_time {
 namespace {
 
-/// MindSpeed's moe-zero-memory: tokens are sent to their experts again, results are not; level 1 keeps not even what
-/// the first product wrote.
+/// MindSpeed's moe-zero-memory: tokens are sent to their experts again, results are not, activations are computed
+/// again; level 1 keeps not even what first products wrote (the router's, a hundredth, is counted with the experts').
 PassCost zero_memory(const LayerModules& modules, double first_product_share) {
   PassCost again = modules.activation;
+  again.vector_s += modules.shared_experts.vector_s;
   again.expert_s += modules.moe.expert_s / 2;
-  again.matmul_s += first_product_share * modules.moe.matmul_s;
+  again.matmul_s += first_product_share * (modules.moe.matmul_s + modules.shared_experts.matmul_s);
   return again;
 }
 

@@ -29,7 +29,8 @@ void add_layout(TimeTerms& terms, const TimedRun& run) {
   terms.add_if(run.tensor > 1, TimeTerm::tensor_parallel);
   terms.add_if(run.tensor > 1 && run.is_sequence_parallel, TimeTerm::sequence_parallel);
   terms.add_if(run.pipeline > 1, TimeTerm::pipeline);
-  terms.add_if(run.pipeline > 1 && run.virtual_pipeline > 1, TimeTerm::interleaved_pipeline);
+  terms.add_if(run.pipeline > 1 && run.virtual_pipeline > 1 && !run.is_folded, TimeTerm::interleaved_pipeline);
+  terms.add_if(run.pipeline > 1 && run.is_folded, TimeTerm::folded_pipeline);
   terms.add_if(run.context > 1, TimeTerm::context_parallel);
   terms.add_if(run.model.experts > 0 && run.expert > 1, TimeTerm::expert_parallel);
   terms.add_if(run.model.experts > 0 && run.expert_tensor > 1, TimeTerm::expert_tensor_parallel);
@@ -62,7 +63,8 @@ TimeTerms terms_of(const TimedRun& run) {
   terms.add_if(run.model.is_mla, TimeTerm::latent_attention);
   terms.add_if(run.model.mtp_layers > 0, TimeTerm::multi_token_prediction);
   add_layout(terms, run);
-  terms.add_if(run.precision == Precision::fp8 || run.precision == Precision::mxfp8, TimeTerm::fp8);
+  // Four bits count as eight: products of both are narrow, and casts come before them.
+  terms.add_if(run.precision >= Precision::fp8, TimeTerm::fp8);
   add_recomputed(terms, run);
   terms.add_if(run.host.dense_bytes > 0 || run.host.moe_bytes > 0, TimeTerm::activations_on_host);
   terms.add_if(run.host.is_state_swapped || run.host.updated_share > 0, TimeTerm::state_on_host);

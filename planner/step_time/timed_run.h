@@ -32,7 +32,7 @@ struct TimedModel {
 /// A part of a layer that is run again, by the names that frameworks give it.
 struct RecomputedModule {
   /// Megatron-Core's core_attn, mla_up_proj, mlp, moe, shared_experts, layernorm, moe_act; of MindSpeed activation (of
-  /// all layers), mla_attention (all but the output projection), zero_memory_level0 and _level1. Others cost nothing.
+  /// all layers), mla_attention (all up to the output projection), zero_memory_level0 and _level1. Others cost nothing.
   std::string name;
   double share = 1;  ///< of the layers that are not run again whole
   friend bool operator==(const RecomputedModule&, const RecomputedModule&) = default;
@@ -99,6 +99,7 @@ struct TimedRun {
   Precision precision = Precision::bf16;
   Recomputed recomputed;
   HostHeld host;
+  bool is_folded = false;          ///< ranks are passed twice, the ends both on the first (DualPipeV)
   double network_share = 1;        ///< of the device file's link between nodes that the cluster has
   double tensor_hidden = 0;        ///< as Software's, for this run
   double expert_hidden = 0;        ///< share of expert exchange beside compute

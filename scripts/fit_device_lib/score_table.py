@@ -2,7 +2,6 @@
 
 from fit_device_lib.constants import Unfit
 
-BEGIN, END = "<!-- score_time: -->", "<!-- :score_time -->"
 HEAD = ("| Track | Rows, keys | MAPE % | p90 of rows % | Median, p90 of keys % | tau | Regret p90 % | Band %, covered % "
         "| Constant MFU, median, p90 % | Refused |")
 LEAST_PAIRS = 20  # fewer say nothing of an order
@@ -30,8 +29,10 @@ def table_of(tracks):
     return "\n".join([HEAD, "|---" + "|--:" * 9 + "|"] + [row_of(track) for track in tracks]) + "\n"
 
 
-def with_table(page, table):
+def with_table(page, table, name="score_time"):
+    """The page with the table between its lines `<!-- NAME: -->` and `<!-- :NAME -->`."""
+    begin, end = f"<!-- {name}: -->", f"<!-- :{name} -->"
     lines = page.split("\n")
-    if lines.count(BEGIN) != 1 or lines.count(END) != 1 or lines.index(BEGIN) > lines.index(END):
-        raise Unfit(f"the page has no place for the table; put one line `{BEGIN}` and behind it one `{END}`")
-    return "\n".join(lines[:lines.index(BEGIN) + 1] + [table.rstrip("\n")] + lines[lines.index(END):])
+    if lines.count(begin) != 1 or lines.count(end) != 1 or lines.index(begin) > lines.index(end):
+        raise Unfit(f"the page has no place for the table; put one line `{begin}` and behind it one `{end}`")
+    return "\n".join(lines[:lines.index(begin) + 1] + [table.rstrip("\n")] + lines[lines.index(end):])

@@ -8,7 +8,7 @@ function(reader_sources folder)
   set(TIDEMARK_READER_SOURCES ${TIDEMARK_READER_SOURCES} PARENT_SCOPE)
 endfunction()
 reader_sources(core
-  bytes fingerprint graph schedule verify_shape)
+  bytes fingerprint graph schedule time_term verify_shape)
 reader_sources(integrations/formats
   allocation_trace blank_text calibration_file captured_step_json captured_step_text csv_table expert_counts graph_columns
   import_arguments import_captured_step import_device_samples import_expert_counts import_measured_memory
@@ -30,13 +30,13 @@ reader_sources(integrations/configs
 reader_sources(planner/estimate
   argument_arity argument_attention argument_experts argument_mindspeed argument_model argument_numerics
   argument_optimizer argument_parallel argument_recompute argument_refused argument_table argument_training
-  argument_value run_combinations run_derive run_environment run_expressions run_layout run_validity
+  argument_value run_combinations run_derive run_doubts run_environment run_expressions run_layout run_validity
   run_vocabulary)
 reader_sources(planner/layout
   check_packing order pack_problem)
 reader_sources(planner/search
   layout_space)
 reader_sources(planner/step_time
-  row_notes row_refusal row_run software tracks)
+  row_notes row_refusal row_run run_terms software tracks)
 reader_sources(planner/graph_build
   captured_graph device_shapes job_spec layer_placement load_fit load_model load_shape parameter_groups site_loads static_memory)

@@ -674,6 +674,27 @@ TEST(Export, SaysThatNoSettingPlacesTheHead) {
   }
 }
 
+TEST(Export, NamesWhatNoMeasuredRunHad) {
+  const Workplace place;
+  ASSERT_EQ(place.run(with({"plan", "--quiet", "--out", "plan.json"}, tight())).status, 0);
+  bool is_named = false;
+  for (const char* framework : {"megatron", "mindspeed"}) {
+    const Ran ran = place.run({"export", "plan.json", "--to", framework, "--format", "json"});
+    const Json json = parsed(ran.out);
+    const std::string settings = json.at("settings");
+    const bool copies =
+        settings.find("offload-modules") != std::string::npos || settings.find("swap") != std::string::npos;
+    const auto& terms = json.at("unmeasured_terms");
+    EXPECT_EQ(std::ranges::find(terms, Json("activations_on_host")) != terms.end(), copies) << settings << terms;
+    is_named |= copies;
+    const bool is_said = std::ranges::any_of(json.at("remarks"), [](const Json& remark) {
+      return remark.get<std::string>().starts_with("no measured run on chips of this kind had what these settings");
+    });
+    EXPECT_EQ(is_said, !terms.empty());
+  }
+  EXPECT_TRUE(is_named);
+}
+
 TEST(Export, NothingIsSetWhereEverythingFits) {
   const Workplace place;
   ASSERT_EQ(place.run({"plan", small_model(), "--quiet", "--imbalance", "1", "--out", "plan.json"}).status, 0);
@@ -733,6 +754,23 @@ TEST(Search, RanksTheJobsOwnLayoutAndOthers) {
   EXPECT_EQ(given.at("peak_bytes").get<Bytes>(), largest(plan, "peak_bytes"));
   EXPECT_EQ(json.at("legal").get<int>(), json.at("over_static").get<int>() + json.at("bounded_away").get<int>() +
                                              json.at("planned").get<int>() + json.at("below").get<int>());
+}
+
+TEST(Search, NamesWhatNoMeasuredRunHad) {
+  const Workplace place;
+  const Json json = json_of(place, {"search", small_model(), "--most-planned", "12", "--imbalance", "1"});
+  for (const Json& layout : json.at("best")) {
+    const auto& terms = layout.at("unmeasured_terms");
+    const auto has = [&terms](const char* term) { return std::ranges::find(terms, Json(term)) != terms.end(); };
+    const bool exchanges = layout.at("expert").get<int>() > 1 ||
+                           (layout.at("tensor_extends_expert").get<bool>() && layout.at("tensor").get<int>() > 1);
+    EXPECT_EQ(has("exchange_by_node"), exchanges && layout.at("hierarchical_expert_communication").get<bool>())
+        << layout;
+    EXPECT_FALSE(has("tensor_parallel")) << "rows of Ascend have it";
+    EXPECT_FALSE(has("experts")) << layout;
+  }
+  const std::string text = place.run({"search", small_model(), "--most-planned", "12", "--imbalance", "1"}).out;
+  EXPECT_NE(text.find("no measured run on chips of this kind had what"), std::string::npos) << text;
 }
 
 TEST(Search, CountsEachLayoutOnceBelowStaticMemory) {

@@ -46,6 +46,9 @@ if "--predicted" in sys.argv:
                  constant_mfu=None, refused=4)
     print(json.dumps({{"tracks": [track]}}))
     sys.exit()
+if "--rates" not in sys.argv:
+    print(json.dumps({{"rows": [{{"id": r["id"], "predicted_s": r["work"]}} for r in rows]}}))
+    sys.exit()
 rates = json.load(open(after("--rates")))
 answers = [[r["work"] / float(c["matmul"]) for r in rows] for c in rates["candidates"]]
 print(json.dumps({{"rows": rows, "candidates": answers}}))
@@ -68,7 +71,7 @@ class Scores(unittest.TestCase):
         for i in range(60):
             key, name = f"key{i // 2}", "xy"[i % 2]
             rate = 0.8 if name == "y" else 0.35 if constant_fit.fold_of(key) == self.slow else 0.7
-            self.rows.append({"id": f"row{i}", "split_key": key, "software": "one", "constants": name, "scored": True,
+            self.rows.append({"id": f"row{i}", "split_key": key, "software": "one", "constants": name, "scored": True, "terms": [],
                               "measured_s": (i + 1) / rate, "work": float(i + 1)})
         (self.folder / "rows.json").write_text(json.dumps({"rows": self.rows}), encoding="utf-8")
 
@@ -93,10 +96,20 @@ class Scores(unittest.TestCase):
 
     def test_the_table_is_put_into_a_page(self):
         page = self.folder / "page.md"
-        page.write_text(f"before\n{score_table.BEGIN}\nold\n{score_table.END}\nbehind\n", encoding="utf-8")
+        knobs = "<!-- one_knob: -->\n{}<!-- :one_knob -->\n"
+        page.write_text("before\n<!-- score_time: -->\nold\n<!-- :score_time -->\n" + knobs.format("old\n"), encoding="utf-8")
+        # An experiment that halves the time, by a model that takes a tenth off.
+        for name, measured, work in (("none", 2.0, 10.0), ("moe_act", 1.0, 9.0)):
+            self.rows.append({"id": f"bridge-recompute/moonlight-16b/h/l/m/{name}@1", "split_key": "k", "software": "one",
+                              "constants": "other", "scored": True, "terms": [], "measured_s": measured, "work": work,
+                              "derived": {"step_s": measured}})
+        (self.folder / "rows.json").write_text(json.dumps({"rows": self.rows}), encoding="utf-8")
         done = self.run_script("--docs", page)
-        self.assertEqual(page.read_text(encoding="utf-8"),
-                         f"before\n{score_table.BEGIN}\n{done.stdout}{score_table.END}\nbehind\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        scores, table = done.stdout.split("\n\n")
+        self.assertIn("| moonlight-16b, l, none | l, moe_act | -50.0 | -10.0 | 40.0 |\n", table)
+        self.assertEqual(page.read_text(encoding="utf-8"), "before\n<!-- score_time: -->\n" + scores +
+                         "\n<!-- :score_time -->\n" + knobs.format(table))
         page.write_text("nothing\n", encoding="utf-8")
         done = self.run_script("--docs", page)
         self.assertEqual(done.returncode, 2)
@@ -109,8 +122,8 @@ class Scores(unittest.TestCase):
         self.assertIn("no file of a device with constants of its own", self.run_script().stderr)
 
     def test_a_place_is_one_pair_of_lines(self):
-        for page in (score_table.BEGIN, f"{score_table.END}\n{score_table.BEGIN}",
-                     f"{score_table.BEGIN}\n{score_table.BEGIN}\n{score_table.END}"):
+        begin, end = "<!-- score_time: -->", "<!-- :score_time -->"
+        for page in (begin, f"{end}\n{begin}", f"{begin}\n{begin}\n{end}"):
             with self.assertRaises(Unfit):
                 score_table.with_table(page, "")
 

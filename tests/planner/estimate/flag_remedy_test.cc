@@ -262,7 +262,7 @@ std::optional<Tried> tried(const Job& job, const std::vector<Flag>& flags) {
   if (!stages) return std::nullopt;
   Tried one{.text = {},
             .holdings = bare_holdings(run, stages.value()),
-            .cost = std::max(0.0, step_percent(cautious(job.imported.run), run, chip_of(job)))};
+            .cost = std::max(0.0, step_percent(job.imported.run, imported.value().run, chip_of(job)))};
   for (const Flag& flag : flags) one.text += flag_text(flag) + " ";
   return one;
 }
@@ -352,11 +352,32 @@ TEST(CheapestFlags, SplitHeadsAndStagesBesideSmallerMicroBatches) {
     std::string flags;
     for (const budget::Edit& edit : remedy_of(job, {part_of_peak(job, part)}).edits) flags += edit.text + " ";
     const bool is_smaller = flags.find("--micro-batch-size 1") != std::string::npos;
-    splits |= is_smaller && flags.find("--tensor-model-parallel-size") != std::string::npos;
-    stages |= is_smaller && flags.find("--pipeline-model-parallel-size") != std::string::npos;
+    const auto has_size = [&flags](const std::string& flag) {
+      return flags.find(flag + " 4") != std::string::npos || flags.find(flag + " 8") != std::string::npos;
+    };
+    splits |= is_smaller && has_size("--tensor-model-parallel-size");
+    stages |= is_smaller && has_size("--pipeline-model-parallel-size");
   }
   EXPECT_TRUE(splits);
   EXPECT_TRUE(stages);
+}
+
+TEST(CheapestFlags, SayWhatNoMeasuredRunHad) {
+  const Job job = job_of(dense());
+  int with = 0, without = 0;
+  for (double part = 0.9; part > 0.1; part *= 0.9) {
+    const Remedy remedy = remedy_of(job, {part_of_peak(job, part)});
+    if (!remedy.clears) continue;
+    std::string flags;
+    for (const budget::Edit& edit : remedy.edits) flags += edit.text + " ";
+    const bool is_on_host = flags.find("--optimizer-cpu-offload") != std::string::npos;
+    EXPECT_EQ(remedy.reason.find("no measured run on chips of this kind had state_on_host") != std::string::npos,
+              is_on_host)
+        << flags << remedy.reason;
+    ++(is_on_host ? with : without);
+  }
+  EXPECT_GT(with, 0);
+  EXPECT_GT(without, 0);
 }
 
 TEST(CheapestFlags, SplitHeadsOnlyWhereTheyDivide) {
@@ -528,8 +549,11 @@ TEST(StepCost, OfMoonlightsModulesIsAsMeasured) {
   EXPECT_NEAR(modules("moe_act"), 1.99, 4);
   EXPECT_NEAR(modules("mla_up_proj mlp"), 8.65, 4);
   EXPECT_NEAR(modules("layernorm moe_act"), 10.79, 4);
+  EXPECT_GT(modules("moe_act"), 0.5);
+  EXPECT_GT(modules("core_attn"), modules("moe_act"));
+  EXPECT_GT(modules("mla_up_proj"), modules("core_attn"));
   EXPECT_GT(modules("mla_up_proj mlp"), modules("mla_up_proj"));
-  EXPECT_GT(modules("layernorm moe_act"), modules("moe_act"));
+  EXPECT_GT(modules("layernorm moe_act"), modules("mla_up_proj mlp"));
 }
 
 TEST(CheapestFlags, DeclineWhatTookTimeAndFreedNothing) {

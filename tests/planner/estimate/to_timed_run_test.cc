@@ -12,13 +12,13 @@
 #include "planner/estimate/argument_table.h"
 #include "planner/estimate/run_seconds.h"
 #include "planner/step_time/row_run.h"
+#include "planner/step_time/software.h"
 #include "planner/step_time/step_seconds.h"
 #include "tests/support/devices.h"
 
 namespace tidemark::estimate::testing {
 namespace {
 
-using step_time::Recomputed;
 using step_time::RecomputedModule;
 
 const Chip& chip_of(const TrainingRun& run) {
@@ -100,7 +100,7 @@ void expect_same_seconds(const std::string& script, const step_time::RowWords& r
   const PricedRun from_script = priced(script);
   const Chip& chip = chip_of(run_of(script));
   EXPECT_DOUBLE_EQ(step_time::step_seconds(from_script.run, chip, from_script.software).seconds,
-                   step_time::step_seconds(from_row.run, chip, from_script.software).seconds)
+                   step_time::step_seconds(from_row.run, chip, *step_time::find_software(from_row.software)).seconds)
       << script;
 }
 
@@ -128,6 +128,19 @@ TEST(ToTimedRun, TakesAnInterleavedPipelineAndContextParallelRanks) {
   expect_same_seconds(dense("--num-layers-per-virtual-pipeline-stage 2"), interleaved);
   ring.layout.context = 2;
   expect_same_seconds(dense("--context-parallel-size 2"), ring);
+}
+
+TEST(ToTimedRun, OverlapOfExpertExchangeHidesTheMeasuredShareOfIt) {
+  EXPECT_EQ(priced(experts("--overlap-moe-expert-parallel-comm")).run.expert_hidden, 0.37);
+  EXPECT_LT(seconds(experts("--overlap-moe-expert-parallel-comm")), seconds(experts()));
+}
+
+TEST(ToTimedRun, CountedOptionsCountTheLayersThatAreNotRunAgainWhole) {
+  const std::string half = "--recompute-granularity full --recompute-method block --recompute-num-layers 4 ";
+  const PricedRun run =
+      priced(mindspeed(half + "--recompute-activation-function --recompute-activation-function-num-layers 2"));
+  EXPECT_EQ(run.run.recomputed.layers, 0.5);
+  EXPECT_EQ(run.run.recomputed.modules, (std::vector<RecomputedModule>{{"activation", 0.5}})) << "two of four a stage";
 }
 
 TEST(ToTimedRun, PartsMakeUpTheStep) {
@@ -166,7 +179,14 @@ TEST(ToTimedRun, WhatLiesInHostMemoryIsPricedWhereTheLinkShows) {
   // The norm is computed inside the projections: what it reads and what it writes, 4096 tokens over four ranks, 8192
   // wide, 16 bits.
   EXPECT_EQ(priced(dense(offload)).run.host.dense_bytes, 2 * 4096.0 / 4 * 8192 * 2);
-  EXPECT_GE(seconds(dense(offload)), seconds(dense()));
+  const auto over = [](const std::string& script, double host_bytes_per_s) {
+    const TrainingRun run = run_of(script);
+    Chip chip = chip_of(run);
+    chip.sheet.host_bytes_per_s = host_bytes_per_s;
+    return run_seconds(run, chip).seconds();
+  };
+  EXPECT_EQ(over(dense(offload), 1e12), over(dense(), 1e12)) << "hidden beside the layer's work";
+  EXPECT_GT(over(dense(offload), 1e9), over(dense(), 1e9));
   EXPECT_TRUE(priced(mindspeed("--swap-optimizer")).run.host.is_state_swapped);
   EXPECT_GT(seconds(mindspeed("--swap-optimizer")), seconds(mindspeed()));
   const std::string on_host = "--optimizer-cpu-offload --use-precision-aware-optimizer --optimizer-offload-fraction ";

@@ -22,6 +22,10 @@ TEST(RunTerms, OfLayoutsAreTheDegreesAboveOne) {
   c.run.data = 1;
   EXPECT_EQ(terms_of(c.run).text(),
             "tensor_parallel, sequence_parallel, pipeline, interleaved_pipeline, context_parallel");
+  c.run.is_folded = true;
+  EXPECT_TRUE(terms_of(c.run).has(TimeTerm::folded_pipeline));
+  EXPECT_FALSE(terms_of(c.run).has(TimeTerm::interleaved_pipeline));
+  c.run.is_folded = false;
   c.run.pipeline = 1;  // chunks of one stage are no pipeline
   EXPECT_FALSE(terms_of(c.run).has(TimeTerm::interleaved_pipeline));
 }

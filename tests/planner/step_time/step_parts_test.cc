@@ -236,11 +236,12 @@ TEST(Recompute, OfExpertsRowsSendsThemAgainOnce) {
   c.run.recomputed.modules = {{"zero_memory_level0"}};
   const PassCost rows = recompute_cost(setting_of(c, device), layer);
   EXPECT_DOUBLE_EQ(rows.expert_s, layer.modules.moe.expert_s / 2);
-  EXPECT_DOUBLE_EQ(rows.vector_s, layer.modules.activation.vector_s);
+  EXPECT_DOUBLE_EQ(rows.vector_s, layer.modules.activation.vector_s + layer.modules.shared_experts.vector_s);
   EXPECT_EQ(rows.matmul_s, 0);
   c.run.recomputed.modules = {{"zero_memory_level1"}};
   const PassCost product = recompute_cost(setting_of(c, device), layer);
-  EXPECT_DOUBLE_EQ(product.matmul_s, layer.modules.moe.matmul_s * 2 / 3) << "two of three matrices where gated";
+  EXPECT_DOUBLE_EQ(product.matmul_s, (layer.modules.moe.matmul_s + layer.modules.shared_experts.matmul_s) * 2 / 3)
+      << "two of three matrices where gated";
 }
 
 TEST(HostTime, OfCopiesIsWhatPassesDoNotHide) {
@@ -249,7 +250,7 @@ TEST(HostTime, OfCopiesIsWhatPassesDoNotHide) {
   const StepSetting plain = setting_of(c, device);
   const LayerCost layer = layer_cost(plain, LayerKind::dense);
   const double forward_s = layer.passes.forward.device_s(), backward_s = layer.passes.backward.device_s();
-  const double link = 0.75 * 60e9;  // bytes a second
+  const double link = 60e9;  // bytes a second
   const auto shown_s = [&](double bytes) {
     c.run.host.dense_bytes = bytes;
     return copy_cost(setting_of(c, device), layer).copy_s;
@@ -262,7 +263,7 @@ TEST(HostTime, OfCopiesIsWhatPassesDoNotHide) {
 TEST(HostTime, OfStateIsTwelveBytesUpAndDownOrThirtyOnTheHost) {
   Case c = plain_case();
   const Chip device = hopper();
-  const double elements = 1e9, link = 0.75 * 60e9;
+  const double elements = 1e9, link = 60e9;
   EXPECT_EQ(host_state_s(setting_of(c, device), elements), 0);
   c.run.host.is_state_swapped = true;
   EXPECT_DOUBLE_EQ(host_state_s(setting_of(c, device), elements), 12 * elements / link);
