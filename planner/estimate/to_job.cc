@@ -9,14 +9,11 @@
 #include <utility>
 
 #include "planner/estimate/attention_backend.h"
+#include "planner/estimate/local_sizes.h"
 #include "planner/estimate/rank_memory.h"
 
 namespace tidemark::estimate {
 namespace {
-
-bool on_ascend(const TrainingRun& run) {
-  return run.platform.accelerator == Accelerator::ascend;
-}
 
 // ---- what a JobSpec cannot say ------------------------------------------------------------------------------------
 

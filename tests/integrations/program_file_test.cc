@@ -208,6 +208,10 @@ struct MemberCounter {
     ++count;
   }
   template <class T>
+  void terms(std::string_view, const T&) {
+    ++count;
+  }
+  template <class T>
   void slots(std::string_view, const T&) {
     ++count;
   }
@@ -232,7 +236,7 @@ TEST(ProgramFile, EveryMemberIsInTheTables) {
   EXPECT_EQ(walked<graph_build::ParallelSpec>(), members<graph_build::ParallelSpec>());
   EXPECT_EQ(walked<graph_build::ExpertLoadSpec>(), members<graph_build::ExpertLoadSpec>());
   EXPECT_EQ(walked<graph_build::JobSpec>(), members<graph_build::JobSpec>());
-  EXPECT_EQ(walked<Machine>(), members<Machine>() + 1);  // the chip's sheet and rates
+  EXPECT_EQ(walked<Machine>(), members<Machine>() + 4);  // the chip's sheet, rates, terms and two bands
   EXPECT_EQ(walked<DeviceSheet>(), members<DeviceSheet>());
   EXPECT_EQ(walked<FittedRates>(), members<FittedRates>());
   EXPECT_EQ(walked<plan::RankFigures>(), members<plan::RankFigures>());
