@@ -14,4 +14,9 @@ AttentionBackend attention_backend(const TrainingRun& run) {
   return AttentionBackend::flash;
 }
 
+bool keeps_scores(const TrainingRun& run) {
+  const bool on_ascend = run.platform.accelerator == Accelerator::ascend;
+  return on_ascend ? !run.model.attention.use_flash : stores_scores(attention_backend(run));
+}
+
 }  // namespace tidemark::estimate

@@ -13,4 +13,7 @@ namespace tidemark::estimate {
   return backend == AttentionBackend::unfused || backend == AttentionBackend::local;
 }
 
+/// Of the kernel that the run uses, on either accelerator: MindSpeed's switch decides on Ascend.
+[[nodiscard]] bool keeps_scores(const TrainingRun& run);
+
 }  // namespace tidemark::estimate

@@ -17,12 +17,6 @@ namespace {
 
 // ---- what a JobSpec cannot say ------------------------------------------------------------------------------------
 
-bool keeps_scores(const TrainingRun& run) {
-  if (on_ascend(run)) return !run.model.attention.use_flash;
-  const AttentionBackend backend = attention_backend(run);
-  return backend == AttentionBackend::unfused || backend == AttentionBackend::local;
-}
-
 /// Expert ranks as a JobSpec has them: experts split by tensor, or whole on expert x tensor ranks.
 bool has_other_expert_tensor(const Parallel& parallel) {
   if (parallel.expert_tensor == parallel.tensor) return false;

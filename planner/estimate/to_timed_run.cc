@@ -216,10 +216,6 @@ step_time::Recomputed recomputed_of(const TrainingRun& run, double layers) {
 
 // ---- software -----------------------------------------------------------------------------------------------------
 
-bool keeps_scores(const TrainingRun& run) {
-  return on_ascend(run) ? !run.model.attention.use_flash : stores_scores(attention_backend(run));
-}
-
 /// Rows of the fullest device over the mean, where the run decides it.
 double imbalance(const TrainingRun& run, double usual) {
   const Experts& moe = run.model.moe;
