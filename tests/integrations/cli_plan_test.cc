@@ -732,7 +732,7 @@ TEST(Export, RefusesAnExchangeInPartsWhichNoSettingSays) {
 }
 
 Words small_search() {
-  return {"search", small_model(), "--devices", "4", "--top", "3", "--most-planned", "20", "--imbalance", "1"};
+  return {"search", small_model(), "--devices", "4", "--top", "8", "--most-planned", "20", "--imbalance", "1"};
 }
 
 TEST(Search, RanksTheJobsOwnLayoutAndOthers) {
