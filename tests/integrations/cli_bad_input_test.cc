@@ -129,7 +129,7 @@ TEST(BadFiles, OfAnotherKindAreToldApart) {
   place.write("step.graph", "G 1 0\nN 0 1 1 0 a\n");
   // Longer than a model may be, so that its reader never sees it.
   place.write("plan.json",
-              R"({"schema": "tidemark.plan", "schema_version": 8, "x": ")" + std::string(2 << 20, 'x') + "\"}");
+              R"({"schema": "tidemark.plan", "schema_version": 9, "x": ")" + std::string(2 << 20, 'x') + "\"}");
   const std::string model = small_model();
   const std::string planned =
       "is a model file, where a plan file is wanted; make its plan first: tidemark plan .* --out";

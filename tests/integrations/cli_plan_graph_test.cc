@@ -358,7 +358,7 @@ TEST(PlanGraph, APlanIsTakenByEveryVerb) {
                               "plan.json", "--report", "plan.html", "--trace", "trace.json"});
   ASSERT_EQ(plan.status, 0) << plan.out << plan.err;
   const Json json = parsed(place.read("plan.json"));
-  EXPECT_EQ(json["schema_version"], 8);
+  EXPECT_EQ(json["schema_version"], 9);
   EXPECT_FALSE(json.contains("job"));
   EXPECT_EQ(json["step_name"], "layers");
   const std::vector<std::int64_t> kinds = values_of(json["ranks"][0]["program"]["tasks"]["kind"]);

@@ -423,12 +423,14 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
   expect_error("[]", "plan.json: /: must be an object with a member 'schema'");
   expect_error("{}", "plan.json: /: has no member 'schema'");
   expect_error(replaced(text, "tidemark.plan", "tidemark.plum"), "plan.json: /schema: must be 'tidemark.plan'");
-  for (const char* other : {"1", "2", "3", "4", "5", "6", "7", "9"})
+  for (const char* other : {"1", "2", "3", "4", "5", "6", "7", "8"})
     expect_error(
-        replaced(text, "\"schema_version\":8", std::string("\"schema_version\":") + other),
-        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 8: plan again");
-  expect_error(replaced(text, "\"schema_version\":8", "\"schema_version\":\"4\""),
+        replaced(text, "\"schema_version\":9", std::string("\"schema_version\":") + other),
+        std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 9: plan again");
+  expect_error(replaced(text, "\"schema_version\":9", "\"schema_version\":\"4\""),
                "/schema_version: must be a whole number");
+  expect_error(replaced(text, "\"measured_terms\":[", "\"measured_terms\":[\"luck\""),
+               "/machine/measured_terms/0: is no term of step time");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");
   expect_error(replaced(text, "\"kind\":\"mla\"", "\"kind\":\"mqa\""),
