@@ -1,9 +1,38 @@
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "planner/estimate/argument_rows.h"
+#include "planner/estimate/argument_value.h"
 
 namespace tidemark::estimate {
 namespace {
+
+/// Tokens before and after the query, `4096,0` or `(4096, 0)`; -1: all.
+std::string_view set_window(Draft& d, std::string_view text) {
+  const std::optional<std::vector<std::int64_t>> numbers = number_list(text, 2);
+  if (!numbers || numbers->empty()) return "write tokens before and after the query, like 4096,0";
+  d.run.model.attention.window = std::max<std::int64_t>(0, numbers->front());
+  return {};
+}
+
+/// MindSpeed's window of every other layer.
+std::string_view set_interleaved_window(Draft& d, std::string_view text) {
+  const std::optional<std::vector<std::int64_t>> numbers = number_list(text, 1024);
+  if (!numbers || numbers->empty()) return "write tokens, like 4096";
+  d.run.model.attention.window = std::max<std::int64_t>(0, numbers->front());
+  d.run.model.attention.skips_windows = true;
+  return {};
+}
+
+/// One layer in so many attends to all, or a list of layers that do not.
+std::string_view set_skipped_windows(Draft& d, std::string_view) {
+  d.run.model.attention.skips_windows = true;
+  return {};
+}
 
 // Kernels, scaling, routing and communication.
 constexpr std::array kRows = {
@@ -97,10 +126,11 @@ constexpr std::array kRows = {
     no_effect("use-glm-rope", "rotary tables are small"),
     no_effect("use-rope-scaling", "rotary tables are small"),
     no_effect("yarn-scaling-factor", "rotary tables are small"),
-    no_effect("sliding-window", "windows change what a fused kernel reads, not what it keeps"),
-    no_effect("interleave-sliding-window", "windows change what a fused kernel reads, not what it keeps"),
-    no_effect("window-attn-skip-freq", "windows change what a fused kernel reads, not what it keeps"),
-    no_effect("window-size", "windows change what a fused kernel reads, not what it keeps"),
+    // Windows change what a fused kernel reads, and how long it takes, not what it keeps.
+    count("sliding-window", 0, kMostTokens, [](Draft& d, std::int64_t n) { d.run.model.attention.window = n; }),
+    text("interleave-sliding-window", set_interleaved_window),
+    text("window-attn-skip-freq", set_skipped_windows),
+    text("window-size", set_window),
     no_effect("mamba-chunk-size", "fixed by the head count"),
     no_effect("mamba-d-conv", "fixed by the head count"),
     no_effect("mamba-expand", "fixed by the head count"),

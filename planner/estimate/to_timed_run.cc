@@ -67,6 +67,8 @@ TimedModel model_of(const TrainingRun& run) {
                    .is_gated = model.gated,
                    .is_tied = model.tied_embedding,
                    .is_causal = model.kind != ModelClass::bert,
+                   .window = attention.window,
+                   .alternates_window = attention.skips_windows,
                    .moe_layers = layers.moe,
                    .mtp_layers = model.mtp_layers,
                    .is_mla = attention.multi_latent,

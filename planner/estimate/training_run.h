@@ -82,6 +82,8 @@ struct Attention {
   bool softcapped = false;             ///< MindSpeed attn-logit-softcapping
   bool repeats_keys = false;           ///< grouped keys and values are kept once for every head
   std::int64_t ring = 1;               ///< context ranks that pass keys on: the others exchange heads
+  std::int64_t window = 0;             ///< tokens before the query that it attends to; 0: all. Decides time alone
+  bool skips_windows = false;          ///< some layers attend to all
   bool v_without_padding = false;      ///< mla-fa-without-pad
   bool heads_first = false;            ///< MindSpeed shape-order BNSD: of latent attention only values are padded
   std::int64_t padded_multiple = 128;  ///< padded-base-length: of other orders, of queries and keys as well

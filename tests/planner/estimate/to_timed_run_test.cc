@@ -143,6 +143,15 @@ TEST(ToTimedRun, CountedOptionsCountTheLayersThatAreNotRunAgainWhole) {
   EXPECT_EQ(run.run.recomputed.modules, (std::vector<RecomputedModule>{{"activation", 0.5}})) << "two of four a stage";
 }
 
+TEST(ToTimedRun, WindowsTakeAttentionsTimeAway) {
+  const std::string windowed = dense("--window-size 512,0");
+  EXPECT_EQ(priced(windowed).run.model.window, 512);
+  EXPECT_LT(seconds(windowed), seconds(dense()));
+  EXPECT_EQ(priced(dense("--window-size -1,0")).run.model.window, 0);
+  EXPECT_TRUE(priced(dense("--window-size 512,0 --window-attn-skip-freq 4")).run.model.alternates_window);
+  EXPECT_EQ(priced(mindspeed("--sliding-window 512")).run.model.window, 512);
+}
+
 TEST(ToTimedRun, PartsMakeUpTheStep) {
   for (const std::string& script : {dense(), experts(), mindspeed(), mindspeed("--swap-optimizer"),
                                     experts("--num-layers-per-virtual-pipeline-stage 2")}) {
