@@ -191,10 +191,9 @@ void note_doubt(const Doubt& doubt, std::vector<JudgedArgument>& judged) {
     found->reason = doubt.reason;
     return;
   }
-  judged.push_back(
-      {.place = doubt.argument.empty() ? "arguments" : "--" + std::string(doubt.argument) + " at its default",
-       .standing = Standing::not_understood,
-       .reason = doubt.reason});
+  const std::string about =
+      doubt.argument.empty() ? "arguments" : "--" + std::string(doubt.argument) + " at its default";
+  judged.insert(judged.begin(), {.place = about, .standing = Standing::not_understood, .reason = doubt.reason});
 }
 
 /// `; unknown here: --hiden-size (run.sh:21)`: one of them may be what is missing.

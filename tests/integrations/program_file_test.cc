@@ -429,7 +429,7 @@ TEST(ProgramFile, SaysWhatIsNoPlan) {
         std::string("plan.json: /schema_version: is ") + other + "; this version of Tidemark reads only 9: plan again");
   expect_error(replaced(text, "\"schema_version\":9", "\"schema_version\":\"4\""),
                "/schema_version: must be a whole number");
-  expect_error(replaced(text, "\"measured_terms\":[", "\"measured_terms\":[\"luck\""),
+  expect_error(replaced(text, "\"measured_terms\":[", "\"measured_terms\":[\"luck\","),
                "/machine/measured_terms/0: is no term of step time");
   expect_error(replaced(text, "\"heads\":", "\"haeds\":"), "/job/model/attention: has no member 'heads'");
   expect_error(replaced(text, "\"heads\":", "\"heads\":-"), "/job: model.attention.heads");

@@ -312,16 +312,18 @@ TEST(RateCandidates, WhatIsWrongIsNamed) {
 TEST(RateCandidates, SecondsOfRowsAreWrittenInFull) {
   step_time::TimeRow scored, refused;
   scored.id = "a\"1", scored.split_key = "k", scored.software = "fms", scored.measured_s = 2.5, scored.is_scored = true;
+  scored.run.tensor = 2;
   refused.id = "b";
   const std::vector<step_time::TimeRow> rows = {scored, refused};
   const std::vector<std::string> constants = {"h100", ""};
   const std::vector<std::vector<std::optional<double>>> seconds = {{1.0 / 3, std::nullopt}, {0.5, std::nullopt}};
-  EXPECT_EQ(
-      formats::candidates_json(rows, constants, seconds),
-      R"({"rows":[{"id":"a\"1","split_key":"k","software":"fms","constants":"h100","measured_s":2.5,"scored":true},)"
-      R"({"id":"b","split_key":"","software":"","constants":"","measured_s":null,"scored":false}],)"
-      R"("candidates":[[0.3333333333333333,null],[0.5,null]]})"
-      "\n");
+  EXPECT_EQ(formats::candidates_json(rows, constants, seconds),
+            R"({"rows":[{"id":"a\"1","split_key":"k","software":"fms","constants":"h100","measured_s":2.5,)"
+            R"("terms":["tensor_parallel"],"scored":true},)"
+            R"({"id":"b","split_key":"","software":"","constants":"","measured_s":null,)"
+            R"("terms":[],"scored":false}],)"
+            R"("candidates":[[0.3333333333333333,null],[0.5,null]]})"
+            "\n");
 }
 
 }  // namespace

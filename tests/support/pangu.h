@@ -104,7 +104,7 @@ inline Chip ascend_chip() {
                     .tiles = {{256, 128, 1.0}, {128, 128, 0.93}},
                     .intra_bytes_per_s = 196e9,
                     .inter_bytes_per_s = 25e9,
-                    .host_bytes_per_s = 31.5e9,
+                    .host_bytes_per_s = 23.4e9,
                     .devices_per_node = 8},
           .rates = {.matmul = 0.6699,
                     .tile_start = 157.3,

@@ -355,11 +355,12 @@ TEST(Cautious, CountsOneMoreCopyOfTheLogitsWhereVersionsDecide) {
     measured.hints.platform.accelerator = accelerator;
     measured.hints.platform.lts = lts;
     const TrainingRun run = understood(measured);
-    double bytes = 0;
-    for (const TrainingRun& of : {cautious(run), run})
-      for (const Term& term : estimate_rank(of, 7).value().at_peak)
-        if (term.name == "loss_copies") bytes = term.bytes - bytes;
-    return -bytes;  // of the cautious run, less those of the run
+    const auto copies_of = [](const TrainingRun& of) {
+      const RankMemory memory = estimate_rank(of, 7).value();
+      const auto term = std::ranges::find(memory.at_peak, "loss_copies", &Term::name);
+      return term == memory.at_peak.end() ? 0 : term->bytes;
+    };
+    return copies_of(cautious(run)) - copies_of(run);
   };
   const std::pair<std::string, std::string> fused = {"cross-entropy-loss-fusion", ""};
   const double logits = 4.0 * 4 * 1024 * static_cast<double>(understood(dense_run()).model.vocabulary.padded);
