@@ -42,7 +42,7 @@ formats::ReadChip chips_for(const fs::path& device_file) {
     std::error_code error;
     const fs::path own = beside / (name + ".yaml");
     const Result<formats::TimeDeviceFile> file =
-        read_named_time_device(fs::is_regular_file(own, error) ? own.string() : name, share_directories());
+        read_named_time_device(fs::exists(fs::symlink_status(own, error)) ? own.string() : name, share_directories());
     if (!file) return file.error();
     return file.value().device;
   };

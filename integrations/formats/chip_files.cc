@@ -39,8 +39,9 @@ Result<TimeDeviceFile> read_chip_file(const fs::path& path, const FindChip& find
   if (!file || !shares_constants(file.value())) return file;
   const std::string& name = file.value().constants;
   const fs::path beside = file_of(path.parent_path(), name);
+  // Whatever is there counts, also what cannot be read: another's constants in its place would be a surprise.
   std::error_code error;
-  const Result<fs::path> owner_path = fs::is_regular_file(beside, error) ? beside : find(name);
+  const Result<fs::path> owner_path = fs::exists(fs::symlink_status(beside, error)) ? beside : find(name);
   if (!owner_path) return bad_input(fmt::format("{}: {}", path.string(), owner_path.error().message));
   const Result<TimeDeviceFile> owner = read_owner(owner_path.value(), name);
   if (!owner) return owner.error();

@@ -33,6 +33,7 @@ constexpr std::int64_t kMostWidth = 1 << 24;
 constexpr std::int64_t kMostCount = 1 << 30;  ///< of tokens, rows of a batch, words of a vocabulary
 constexpr std::size_t kMostModules = 64;      ///< of a list of names
 constexpr RealRange kSeconds = {.least = 0, .most = 1e7};
+constexpr double kLeastSeconds = 1e-9;  ///< of a step that was measured
 constexpr RealRange kTeraflops = {.least = 0, .most = 1e6};
 constexpr double kTera = 1e12;
 
@@ -243,8 +244,10 @@ struct Derived {
 };
 
 Derived read_derived(const JsonNode& node) {
-  return {.step_s = figure(node, "step_s", kSeconds, 1),
-          .model_flops_per_s = figure(node, "model_tflops_causal", kTeraflops, kTera)};
+  const std::optional<double> step_s = figure(node, "step_s", kSeconds, 1);
+  if (step_s && *step_s < kLeastSeconds)
+    node.at("step_s").wrong(fmt::format("is {}; it must be 0, not measured, or at least {}", *step_s, kLeastSeconds));
+  return {.step_s = step_s, .model_flops_per_s = figure(node, "model_tflops_causal", kTeraflops, kTera)};
 }
 
 std::string text_or(const JsonNode& row, std::string_view key, const std::string& otherwise) {

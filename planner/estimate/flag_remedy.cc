@@ -109,7 +109,7 @@ class Search {
   void keep_if_better(const FlagTrial& trial) {
     if (trial.peak_bytes < least_.peak_bytes) least_ = trial;
     const auto order = [](const FlagTrial& one) {
-      return std::tuple(cost_of(one.step_percent), one.picks.size(), one.step_percent);
+      return std::tuple(cost_of(one.step_percent), one.picks.size(), one.flags.size(), one.step_percent);
     };
     const auto cheaper = [&](const std::optional<FlagTrial>& best) { return !best || order(trial) < order(*best); };
     if (trial.verdict == Verdict::pass && cheaper(best_pass_)) best_pass_ = trial;

@@ -28,8 +28,8 @@ struct RemedyRequest {
 /// what is left is expected to cost more than what was found; then, where none does, what saves most for its cost, one
 /// after the other and less whatever is not needed, and the least that can be reached. Where nothing keeps the limits
 /// with the band, the cheapest set that keeps them without it, and the reason says so. Cost: run_seconds.h, modelled; a
-/// shorter step costs nothing, then fewer candidates, then the shorter step. An argument that is not understood, which
-/// forbids any PASS, does not stop the search; the reason says it.
+/// shorter step costs nothing, then fewer candidates, then fewer flags, then the shorter step. An argument that is not
+/// understood, which forbids any PASS, does not stop the search; the reason says it.
 ///
 /// How good: the cost of the cheapest of all sets of at most three candidates, and at most the least peak of any, in
 /// every case of flag_remedy_test.cc, which looks at all of them; the forecast may be wrong elsewhere, so it is no

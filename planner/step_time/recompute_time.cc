@@ -1,6 +1,9 @@
 #include "planner/step_time/recompute_time.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
+#include <vector>
 
 namespace tidemark::step_time {
 namespace {
@@ -47,10 +50,28 @@ PassCost module_again(const StepSetting& setting, const LayerCost& layer, std::s
   return {};
 }
 
+bool has_module(const TimedModel& model, std::string_view name) {
+  if (name == "mla_up_proj" || name == "mla_attention") return model.is_mla;
+  if (name == "shared_experts") return model.shared_ffn > 0;
+  return name != "moe" || model.experts > 0;
+}
+
+/// A name that was given before adds nothing, nor does what lies inside a module that is run again whole.
+bool is_counted(const std::vector<RecomputedModule>& modules, std::size_t i) {
+  const auto is_named = [&modules](std::string_view name, std::size_t end) {
+    return std::ranges::find(modules.begin(), modules.begin() + static_cast<std::ptrdiff_t>(end), name,
+                             &RecomputedModule::name) != modules.begin() + static_cast<std::ptrdiff_t>(end);
+  };
+  if (modules[i].name == "moe_act" && is_named("moe", modules.size())) return false;
+  return !is_named(modules[i].name, i);
+}
+
 PassCost modules_again(const StepSetting& setting, const LayerCost& layer) {
+  const std::vector<RecomputedModule>& modules = setting.run.recomputed.modules;
   PassCost again;
-  for (const RecomputedModule& module : setting.run.recomputed.modules)
-    again += module.share * module_again(setting, layer, module.name);
+  for (std::size_t i = 0; i < modules.size(); ++i)
+    if (has_module(setting.run.model, modules[i].name) && is_counted(modules, i))
+      again += modules[i].share * module_again(setting, layer, modules[i].name);
   return again;
 }
 

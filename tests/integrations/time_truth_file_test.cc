@@ -324,6 +324,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadTimes{"DerivedNoObject", one(R"("derived": 1)"), "/rows/0/derived: must be an object"},
         BadTimes{"TimeNegative", one(R"("derived": {"step_s": -1})"),
                  "/rows/0/derived/step_s: is -1; it must be at least 0"},
+        BadTimes{"TinyTime", one(R"("derived": {"step_s": 5e-324})"),
+                 "/rows/0/derived/step_s: is 5e-324; it must be 0, not measured, or at least 1e-09"},
         BadTimes{"TimeText", one(R"("derived": {"step_s": "1 s"})"), "/rows/0/derived/step_s: must be a number"},
         BadTimes{"HugeTime", one(R"("derived": {"step_s": 1e300})"), "at most"},
         BadTimes{"HugeRate", one(R"("derived": {"model_tflops_causal": 1e9})"), "at most"},

@@ -362,6 +362,15 @@ TEST(CheapestFlags, SplitHeadsAndStagesBesideSmallerMicroBatches) {
   EXPECT_TRUE(stages);
 }
 
+/// The optimizer's state sharded clears as well as sharded and narrowed, and both shorten the step.
+TEST(CheapestFlags, AskForNoMoreFlagsThanClear) {
+  const Job job = job_of(dense());
+  const Remedy remedy = remedy_of(job, {part_of_peak(job, 0.89)});
+  ASSERT_TRUE(remedy.clears);
+  ASSERT_EQ(remedy.edits.size(), 1U);
+  EXPECT_EQ(remedy.edits.front().flags.size(), 1U) << remedy.edits.front().text;
+}
+
 TEST(CheapestFlags, SayWhatNoMeasuredRunHad) {
   const Job job = job_of(dense());
   int with = 0, without = 0;

@@ -223,8 +223,25 @@ TEST(Recompute, OfAShareOfTheLayersIsThatShareOfTheModule) {
   c.run.recomputed = {.modules = {{"activation"}}};
   EXPECT_DOUBLE_EQ(again_s(), layer.modules.activation.vector_s);
   EXPECT_GT(again_s(), 0);
+  make_mla(c);
+  const LayerCost latent = layer_cost(setting_of(c, device), LayerKind::dense);
   c.run.recomputed = {.modules = {{"mla_attention"}}};
-  EXPECT_DOUBLE_EQ(again_s(), layer.modules.attention.device_s());
+  EXPECT_DOUBLE_EQ(recompute_cost(setting_of(c, device), latent).device_s(), latent.modules.attention.device_s());
+}
+
+TEST(Recompute, CountsAModuleOnceAndNoneThatTheModelLacks) {
+  Case c = plain_case();
+  const Chip device = hopper();
+  const auto again_s = [&](LayerKind kind, std::vector<RecomputedModule> modules) {
+    c.run.recomputed.modules = std::move(modules);
+    const PassCost again = recompute_cost(setting_of(c, device), layer_cost(setting_of(c, device), kind));
+    return again.device_s() + again.launches;  // either would show
+  };
+  for (const char* lacking : {"mla_up_proj", "mla_attention", "shared_experts", "moe"})
+    EXPECT_EQ(again_s(LayerKind::dense, {{lacking}}), 0) << lacking;
+  EXPECT_EQ(again_s(LayerKind::dense, {{"mlp"}, {"mlp"}}), again_s(LayerKind::dense, {{"mlp"}}));
+  make_moe(c);
+  EXPECT_EQ(again_s(LayerKind::moe, {{"moe_act"}, {"moe"}}), again_s(LayerKind::moe, {{"moe"}}));
 }
 
 TEST(Recompute, OfExpertsRowsSendsThemAgainOnce) {

@@ -164,9 +164,9 @@ inline const ReferenceCase kReferenceCases[] = {
      [](Case& c) {
        c.run.recomputed.modules = {{"core_attn"}, {"mlp"}, {"layernorm"}, {"moe_act"}};
      }},
-    {"modules of MoE layers again", 2.38830438872063,
+    {"modules of MoE layers again", 2.3788051480054513,
      [](Case& c) {
-       c.run.recomputed.modules = {{"moe"}, {"moe_act"}, {"shared_experts"}, {"mlp"}};
+       c.run.recomputed.modules = {{"moe"}, {"shared_experts"}, {"mlp"}};
        c.run.expert = 8;
        make_moe(c);
      }},
