@@ -9,6 +9,14 @@
 #include "planner/step_time/run_terms.h"
 
 namespace tidemark::estimate {
+namespace {
+
+/// Sequences of a step as it runs: the global batch, rounded down where micro-batches do not divide it.
+std::int64_t sequences_of(const TrainingRun& run) {
+  return run.batch.micro * run.parallel.data * run.batch.micro_batches;
+}
+
+}  // namespace
 
 Result<FlagTrials> FlagTrials::of(const ArgumentSet& set, const RunHints& hints, const MemoryKnobs& knobs,
                                   const std::vector<budget::Limit>& limits, const Chip& chip) {
@@ -43,7 +51,7 @@ void FlagTrials::price(const TrainingRun& run, FlagTrial& trial) const {
 
 bool FlagTrials::is_same_job(const ImportedRun& imported) const {
   return imported.run.parallel.world == run_.parallel.world && imported.run.batch.global == run_.batch.global &&
-         estimate::is_understood(imported) >= is_understood_;
+         sequences_of(imported.run) == sequences_of(run_) && estimate::is_understood(imported) >= is_understood_;
 }
 
 std::optional<FlagTrial> FlagTrials::attempt(std::vector<std::size_t> picks) {

@@ -136,7 +136,7 @@ void set_overlap(TimedRun& timed, const TrainingRun& run, const Software& softwa
 void set_batch(TimedRun& timed, const TrainingRun& run) {
   const std::int64_t sequences = run.loss.preference ? 2 : 1;  // chosen and rejected go together
   timed.micro_batch = sequences * run.batch.micro;
-  timed.global_batch = sequences * run.batch.global;
+  timed.global_batch = timed.micro_batch * run.parallel.data * at_least_one(run.batch.micro_batches);
   timed.sequence = run.model.sequence;
 }
 

@@ -405,6 +405,24 @@ TEST(CheapestFlags, SplitHeadsOnlyWhereTheyDivide) {
   EXPECT_EQ(sizes(dense("--pipeline-model-parallel-size 8")), "");
 }
 
+/// A batch that micro-batches do not divide is rounded: flags that round it otherwise would be compared with less work.
+TEST(CheapestFlags, KeepTheSequencesOfAStep) {
+  std::string script = dense();
+  const std::string batch = "--global-batch-size 256";
+  script.replace(script.find(batch), batch.size(), "--global-batch-size 17");
+  const Job job = job_of(script);
+  for (double part = 0.9; part > 0.2; part *= 0.8) {
+    const Remedy remedy = remedy_of(job, {part_of_peak(job, part)});
+    if (!remedy.clears) continue;
+    const Job changed = job_of(with_remedy(script, remedy));
+    const auto sequences = [](const TrainingRun& run) {
+      return run.batch.micro * run.parallel.data * run.batch.micro_batches;
+    };
+    EXPECT_EQ(sequences(changed.imported.run), sequences(job.imported.run)) << part;
+    EXPECT_GT(*remedy.step_percent, -20) << part;
+  }
+}
+
 TEST(CheapestFlags, KeepTheGlobalBatchAndTheDevices) {
   const Job job = job_of(dense());
   for (const FlagCandidate& candidate : flag_candidates(job.file.set, job.imported.run)) {
