@@ -205,11 +205,14 @@ Verdict run_arguments(std::string_view bytes, Reached& reached) {
 /// Of a configuration that was read every key is judged, and has a place in the file; what is said of the whole file
 /// has a reason.
 Verdict run_config(std::string_view bytes, configs::ConfigKind kind, Reached& reached) {
-  return judge_read(configs::read_config(bytes, kFile, kind, {}), reached,
+  estimate::RunHints hints;
+  hints.platform.devices = 16;  // no configuration says how many
+  return judge_read(configs::read_config(bytes, kFile, kind, hints), reached,
                     [&](const estimate::ImportedRun& run) -> Verdict {
                       for (const estimate::JudgedArgument& one : run.judged) {
-                        // What is of the whole file has no key.
-                        if (!one.place.starts_with(kFile)) return "a key without a place was judged";
+                        // What is of the whole file has no key, and no place if it is of what the file does not say.
+                        const bool is_of_file = one.key.empty() && one.name.empty();
+                        if (!is_of_file && !one.place.starts_with(kFile)) return "a key without a place was judged";
                         if (one.key.empty() && one.reason.empty()) return "nothing was judged, without a reason";
                         if (Verdict fault = check_line(one.key + one.hint)) return fault;
                         if (!one.hint.empty()) ++reached["hint"];
