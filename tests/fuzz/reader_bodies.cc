@@ -206,7 +206,8 @@ Verdict run_arguments(std::string_view bytes, Reached& reached) {
 /// has a reason.
 Verdict run_config(std::string_view bytes, configs::ConfigKind kind, Reached& reached) {
   estimate::RunHints hints;
-  hints.platform.devices = 16;  // no configuration says how many
+  // Those of Megatron-Bridge do not say how many, and sharded state needs it.
+  if (kind == configs::ConfigKind::bridge) hints.platform.devices = 16;
   return judge_read(configs::read_config(bytes, kFile, kind, hints), reached,
                     [&](const estimate::ImportedRun& run) -> Verdict {
                       for (const estimate::JudgedArgument& one : run.judged) {
