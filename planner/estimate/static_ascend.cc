@@ -70,7 +70,7 @@ Term alibi_bias(const RankView& view) {
   return {"alibi_bias", bytes, Origin::code, "mindspeed_llm/core/transformer/custom_dot_product_attention.py"};
 }
 
-/// The unfused core multiplies into a buffer that every layer uses and nobody gives back.
+/// The unfused core multiplies into a buffer that every layer uses and that is never given back.
 Term score_buffer(const RankView& view) {
   const Attention& attention = view.run.model.attention;
   const bool used = !attention.use_flash && view.run.model.positions != PositionEmbedding::alibi;

@@ -318,7 +318,7 @@ TEST(RankMemoryAscend, MakingALongMaskDecidesThePeak) {
   EXPECT_DOUBLE_EQ(making(), 0);
 }
 
-/// The unfused core's buffer of scores stays.
+/// The unfused core's buffer of scores is kept.
 TEST(RankMemoryAscend, UnfusedScoresHaveABuffer) {
   TrainingRun run = ascend_run();
   fill_layout(run, 1);
