@@ -36,7 +36,7 @@
 #include "integrations/formats/import_yaml.h"
 #include "integrations/run/sim_run.h"
 #include "integrations/run/trace_run.h"
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/load_draws.h"
 #include "planner/graph_build/load_fit.h"
 #include "planner/graph_build/site_loads.h"

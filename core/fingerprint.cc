@@ -38,6 +38,7 @@ class Mixer {
   void add(const GroupShape& s) { all(s.ranks, s.per_node, s.pattern); }
   void add(const OpCost& c) {
     all(c.kind, c.flops, c.memory_bytes, c.link_bytes, c.given, c.product, c.attention, c.group);
+    if (c.launches != 0) add(c.launches);
   }
   void add(const GivenCosts& c) { all(c.unit, c.quantum); }
   void add(const GivenCopies& c) { all(c.out.link, c.out.compute, c.in.link, c.in.compute); }
@@ -58,7 +59,10 @@ class Mixer {
     all(r.name, r.outputs, r.sources, r.transients, r.steps, r.pure, r.needs_random_state, r.replays_routing,
         r.collective);
   }
-  void add(const Block& b) { all(b.name, b.first_storage_template, b.storage_count, b.first_recipe, b.recipe_count); }
+  void add(const Block& b) {
+    all(b.name, b.first_storage_template, b.storage_count, b.first_recipe, b.recipe_count);
+    if (b.op_template_count != 0) all(b.first_op_template, b.op_template_count);
+  }
   void add(const Site& s) {
     all(s.block, s.chunk, s.layer, s.micro_batch, s.load, s.first_storage);
     if (s.sent_load != 1) add(s.sent_load);

@@ -77,6 +77,7 @@ struct OpCost {
   double memory_bytes = 0;   ///< device memory read and written; of products and attention, beside their operands
   double link_bytes = 0;     ///< bytes this device sends over the lane's link
   double given = 0;          ///< kind == given: a whole number of quanta of Graph::given_costs
+  double launches = 0;       ///< kernels that the framework's host issues for it
   ProductShape product;      ///< matmul, grouped_matmul
   AttentionShape attention;  ///< attention
   GroupShape group;          ///< transfer
@@ -92,7 +93,7 @@ struct GivenCosts {
 };
 
 /// What copying a storage to host memory and back costs, in quanta of Graph::given_costs, where the source of the graph
-/// says so. Otherwise the machine's links and rates do (planner/cost/cost_model.h).
+/// says so. Otherwise the machine's links and rates do (planner/cost/copy_cost.h).
 struct GivenCopies {
   struct OneWay {
     std::int64_t link = 0;     ///< occupation of the copy lane
@@ -179,6 +180,8 @@ struct Block {
   std::int32_t storage_count = 0;
   RecipeId first_recipe = kNone<RecipeId>;
   std::int32_t recipe_count = 0;
+  OpTemplateId first_op_template = kNone<OpTemplateId>;  ///< of those that only its sites run
+  std::int32_t op_template_count = 0;
 };
 
 struct Site {

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "core/row_sections.h"
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 
 namespace tidemark::plan {
 namespace {
@@ -15,6 +15,7 @@ namespace {
 /// latencies. 0: not known.
 double chunks_ns(const RankPlan& plan, const Machine& machine) {
   const Program& program = plan.program;
+  const cost::OpPrices prices(plan.graph, machine);
   double more = 0;
   const auto ns = [&](TaskId task) { return static_cast<double>(program.estimate_ns[row(task)]); };
   for (const RowSection& section : row_sections(program)) {
@@ -25,10 +26,10 @@ double chunks_ns(const RankPlan& plan, const Machine& machine) {
     if (chunks == 0) return 0;
     for (const TaskId task : section.once) more += ns(task);
     for (const TaskId task : section.loop) {
-      const OpTemplate& op = plan.graph.op_templates[row(program.schedule.tasks[row(task)].op_template)];
+      const OpTemplateId op = program.schedule.tasks[row(task)].op_template;
       const auto load = static_cast<double>(site.fullest_load);
-      const double whole = cost::chunk_ns(op, machine, load, 1);
-      if (whole > 0) more += ns(task) * chunks * cost::chunk_ns(op, machine, load, chunks) / whole;
+      const double whole = prices.chunk_ns(op, load, 1);
+      if (whole > 0) more += ns(task) * chunks * prices.chunk_ns(op, load, chunks) / whole;
     }
     for (const TaskId task : section.tasks)
       if (program.schedule.tasks[row(task)].lane == Lane::compute) more -= ns(task);

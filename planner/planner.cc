@@ -10,7 +10,7 @@
 #include <numeric>
 #include <optional>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/site_loads.h"

@@ -19,6 +19,7 @@ constexpr int kBisections = 3;
 constexpr Bytes kHostPackingShare = 128;
 constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;
+constexpr double kAsCheap = 1.02;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
 
@@ -160,9 +161,10 @@ class TargetLoop {
       raise_bound(decide::gaps::bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     if (!prices_) prices_ = std::move(answer.prices);
     if (answer.least_added_ns && device >= budgets_.device) raise_bound(static_cast<double>(*answer.least_added_ns));
-    // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already.
+    // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already, but for
+    // answers nearly as cheap: what a rule asks for does not always cost more at a lower target.
     p.dearer = problem_.size() > kSmallProblem && &p.rule != &in_.request.policy->decide && fits(*best_, budgets_) &&
-               answer.cost.added_ns() >= best_->cost.added_ns();
+               static_cast<double>(answer.cost.added_ns()) >= kAsCheap * static_cast<double>(best_->cost.added_ns());
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
     p.last_plan = answer.plan;

@@ -5,7 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/copy_cost.h"
+#include "planner/cost/op_prices.h"
 
 namespace tidemark::formats {
 namespace {
@@ -13,20 +14,10 @@ namespace {
 /// Sites that differ only in micro-batch.
 using ClassKey = std::tuple<BlockId, std::int32_t, std::int32_t>;  // block, chunk, layer
 
-/// Compute-lane time of one run of a recipe at a load.
-std::int64_t recipe_ns(const Graph& graph, const Recipe& recipe, const plan::PlanRequest& request, double load) {
-  std::int64_t sum = 0;
-  for (const Recipe::Step& step : recipe.steps) {
-    const OpTemplate& op = graph.op_templates[row(step.op)];
-    if (op.lane == Lane::compute) sum += cost::op_ns(op, request.machine, load);
-  }
-  return static_cast<std::int64_t>(static_cast<double>(sum) * request.time_scale);
-}
-
 class RankReader {
  public:
   RankReader(const plan::PlanRequest& request, const plan::RankPlan& rank)
-      : request_(request), rank_(rank), graph_(rank.graph) {
+      : request_(request), rank_(rank), graph_(rank.graph), prices_(rank.graph, request.machine) {
     for (std::size_t s = 0; s < graph_.sites.size(); ++s) {
       const Site& site = graph_.sites[s];
       classes_[{site.block, site.chunk, site.layer}].push_back(id_of<SiteId>(s));
@@ -134,6 +125,14 @@ class RankReader {
     return touches[before] < peak && peak < touches[before + 1];
   }
 
+  /// Compute-lane time of one run of a recipe at a load.
+  [[nodiscard]] std::int64_t recipe_ns(const Recipe& recipe, double load) const {
+    std::int64_t sum = 0;
+    for (const Recipe::Step& step : recipe.steps)
+      if (graph_.op_templates[row(step.op)].lane == Lane::compute) sum += prices_.ns(step.op, load);
+    return static_cast<std::int64_t>(static_cast<double>(sum) * request_.time_scale);
+  }
+
   [[nodiscard]] std::int64_t share_of_recipe(StorageId storage, const Recipe& recipe) const {
     const SiteId site = graph_.storages[row(storage)].site;
     double together = 0;
@@ -141,7 +140,7 @@ class RankReader {
       together += static_cast<double>(graph_.storages[row(graph_.storage_at(site, output))].bytes);
     }
     if (together <= 0) return 0;
-    const auto ns = recipe_ns(graph_, recipe, request_, static_cast<double>(graph_.sites[row(site)].fullest_load));
+    const auto ns = recipe_ns(recipe, static_cast<double>(graph_.sites[row(site)].fullest_load));
     return static_cast<std::int64_t>(static_cast<double>(ns) *
                                      static_cast<double>(graph_.storages[row(storage)].bytes) / together);
   }
@@ -149,6 +148,7 @@ class RankReader {
   const plan::PlanRequest& request_;
   const plan::RankPlan& rank_;
   const Graph& graph_;
+  const cost::OpPrices prices_;
   std::map<ClassKey, std::vector<SiteId>> classes_;
 };
 

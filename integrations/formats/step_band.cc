@@ -18,8 +18,7 @@ std::string band_text(const plan::PlanRequest& request) {
   if (percent <= 0) return {};
   return fmt::format(
       "band {:.1f} %: four of five measured steps of {} models on chips of this kind were that close to what was "
-      "predicted from their arguments; kernels that a framework launches beyond the ops of the graph are not in this "
-      "step",
+      "predicted from their arguments",
       percent, request.job.model.has_experts() ? "MoE" : "dense");
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/copy_cost.h"
 #include "planner/simulate/simulator.h"
 
 namespace tidemark::run {
@@ -19,7 +19,8 @@ bool is_copy(const Task& task) {
 
 }  // namespace
 
-TaskTimes::TaskTimes(const plan::RankPlan& rank, const Machine& machine) : rank_(rank), machine_(machine) {
+TaskTimes::TaskTimes(const plan::RankPlan& rank, const Machine& machine)
+    : rank_(rank), machine_(machine), prices_(rank.graph, machine) {
   // A plan file does not say the scale. Issuing a copy only adds, so it is the smallest ratio there is.
   std::optional<double> least;
   const Schedule& schedule = rank.program.schedule;
@@ -34,8 +35,8 @@ TaskTimes::TaskTimes(const plan::RankPlan& rank, const Machine& machine) : rank_
   scale_ = least.value_or(1);
 }
 
-const OpTemplate& TaskTimes::op_of(TaskId task) const {
-  return rank_.graph.op_templates[row(rank_.program.schedule.tasks[row(task)].op_template)];
+OpTemplateId TaskTimes::op_of(TaskId task) const {
+  return rank_.program.schedule.tasks[row(task)].op_template;
 }
 
 double TaskTimes::planned_load(TaskId task) const {
@@ -44,13 +45,13 @@ double TaskTimes::planned_load(TaskId task) const {
 }
 
 double TaskTimes::modelled_ns(TaskId task, double load, std::int32_t chunks) const {
-  const double ns = cost::chunk_ns(op_of(task), machine_, load, chunks);
+  const double ns = prices_.chunk_ns(op_of(task), load, chunks);
   return rank_.program.schedule.tasks[row(task)].lane == Lane::compute ? scale_ * ns : ns;
 }
 
 std::int64_t TaskTimes::work_ns(TaskId task, const SiteLoads& loads, std::int32_t chunks) const {
   const std::int64_t estimate = rank_.program.estimate_ns[row(task)];
-  const bool varies = op_of(task).routed && loads.own;
+  const bool varies = prices_.varies(op_of(task)) && loads.own;
   if (chunks == 1 && !varies) return estimate;
   const double planned = planned_load(task);
   const double load =

@@ -9,6 +9,7 @@
 
 #include "core/machine.h"
 #include "core/result.h"
+#include "planner/cost/op_prices.h"
 #include "planner/planner.h"
 
 namespace tidemark::run {
@@ -38,13 +39,14 @@ class TaskTimes {
   [[nodiscard]] std::vector<std::int64_t> under(const SiteLoads& loads) const;
 
  private:
-  [[nodiscard]] const OpTemplate& op_of(TaskId task) const;
+  [[nodiscard]] OpTemplateId op_of(TaskId task) const;
   [[nodiscard]] double planned_load(TaskId task) const;
   [[nodiscard]] double modelled_ns(TaskId task, double load, std::int32_t chunks) const;
   [[nodiscard]] std::int64_t copy_ns(TaskId task, const SiteLoads& loads) const;
 
   const plan::RankPlan& rank_;
   const Machine& machine_;
+  const cost::OpPrices prices_;
   double scale_ = 1;  ///< of compute times, PlanRequest::time_scale
 };
 

@@ -12,6 +12,7 @@ OpCost core_cost(const DeviceShapes& s, bool is_backward) {
   const double pairs = static_cast<double>(s.tokens) * static_cast<double>(s.sequence) / 2;
   return {.kind = WorkKind::attention,
           .flops = 2 * pairs * static_cast<double>(s.heads * width),
+          .launches = 2,
           .attention = {.tokens = static_cast<double>(s.tokens),
                         .length = static_cast<double>(s.sequence),
                         .heads = static_cast<double>(s.heads),

@@ -259,8 +259,20 @@ PassProgram BlockBuilder::make_program(const std::vector<Recorded>& ops) {
   return program;
 }
 
+void BlockBuilder::share_backward_launches() {
+  const auto of = [](const std::vector<Recorded>& ops) {
+    return std::accumulate(ops.begin(), ops.end(), 0.0,
+                           [](double sum, const Recorded& recorded) { return sum + recorded.op.cost.launches; });
+  };
+  const double forward = of(forward_), backward = of(backward_);
+  if (forward <= 0 || backward <= 0) return;  // parameters have no forward
+  for (Recorded& recorded : backward_) recorded.op.cost.launches *= backward_launches_ * forward / backward;
+}
+
 BlockProgram BlockBuilder::finish(Graph& graph) {
   flush();
+  share_backward_launches();
+  const std::size_t first_op_template = graph.op_templates.size();
   std::erase_if(recipes_, [&](const RecipeDraft& draft) { return needs_other_sites(draft); });
   for (auto* ops : {&forward_, &backward_}) {
     for (Recorded& recorded : *ops) {
@@ -272,7 +284,9 @@ BlockProgram BlockBuilder::finish(Graph& graph) {
               .first_storage_template = id_of<StorageTemplateId>(graph.storage_templates.size()),
               .storage_count = static_cast<std::int32_t>(storages_.size()),
               .first_recipe = id_of<RecipeId>(graph.recipes.size()),
-              .recipe_count = static_cast<std::int32_t>(recipes_.size())};
+              .recipe_count = static_cast<std::int32_t>(recipes_.size()),
+              .first_op_template = id_of<OpTemplateId>(first_op_template),
+              .op_template_count = static_cast<std::int32_t>(graph.op_templates.size() - first_op_template)};
   for (StorageTemplate& storage : storages_) graph.storage_templates.push_back(std::move(storage));
   for (const RecipeDraft& draft : recipes_) graph.recipes.push_back(make_recipe(draft));
   graph.blocks.push_back(std::move(block));

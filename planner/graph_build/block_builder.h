@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/graph.h"
+#include "planner/cost/launch_counts.h"
 #include "planner/graph_build/parameter_groups.h"
 
 namespace tidemark::graph_build {
@@ -117,6 +118,8 @@ class BlockBuilder {
   /// A dW op: now, or at the next flush.
   void weight_gradient(OpDraft draft);
   void flush();
+  /// Launches of the backward, of the forward's: ops share them as what they stand for says (OpCost::launches).
+  void backward_launches(double of_forward) { backward_launches_ = of_forward; }
   /// Ops and recipes that follow, until join_parts(), are of one of several parts that are done alike, numbered from 0;
   /// ops are called after it.
   void part(std::int32_t number);
@@ -162,6 +165,7 @@ class BlockBuilder {
   [[nodiscard]] bool needs_other_sites(const RecipeDraft& draft) const;
   [[nodiscard]] Recipe make_recipe(const RecipeDraft& draft) const;
   static void interleave(std::span<Recorded> parts);
+  void share_backward_launches();
   [[nodiscard]] static PassProgram make_program(const std::vector<Recorded>& ops);
 
   std::string name_;
@@ -170,6 +174,7 @@ class BlockBuilder {
   std::int32_t part_ = kWhole;
   std::size_t first_forward_ = 0, first_backward_ = 0;  ///< of the parts that are not joined yet
   bool late_weight_gradients_;
+  double backward_launches_ = cost::kBackwardLaunches;
   std::vector<StorageTemplate> storages_;
   std::vector<std::int32_t> own_writes_;                  ///< per own storage
   std::array<std::int32_t, kScopeCount> scope_writes_{};  ///< of scopes that are one storage

@@ -5,6 +5,8 @@
 namespace tidemark::graph_build {
 namespace {
 
+constexpr double kActivationLaunches = 2;
+
 template <class T>
 std::vector<T> joined(std::vector<T> list, const std::vector<T>& more) {
   list.insert(list.end(), more.begin(), more.end());
@@ -25,8 +27,9 @@ void token_op(const BlockContext& c, OpPhase phase, const std::string& name, std
 void forward_norm(const BlockContext& c, const std::string& name, const std::string& group, Ref in, Ref out,
                   std::vector<Ref> residual) {
   const auto touched = static_cast<std::int64_t>(2 + residual.size());
+  const double launches = residual.empty() ? 1 : 2;
   c.builder.op(OpPhase::forward, {.name = name,
-                                  .cost = vector_cost(touched * c.local_bytes(c.model.hidden)),
+                                  .cost = vector_cost(touched * c.local_bytes(c.model.hidden), launches),
                                   .reads = joined({c.builder.parameter(group), in}, residual),
                                   .writes = {out}});
 }
@@ -48,7 +51,7 @@ void forward_activation(const BlockContext& c, const std::string& name, Rows row
                         std::vector<Ref> scales) {
   const std::int64_t columns = activation_inputs(c.model, width) + width;
   c.builder.op(OpPhase::forward, {.name = name,
-                                  .cost = vector_cost(BlockContext::bytes(rows.count, columns)),
+                                  .cost = vector_cost(BlockContext::bytes(rows.count, columns), kActivationLaunches),
                                   .routed = rows.routed,
                                   .reads = joined({in}, scales),
                                   .writes = {out}});
@@ -58,7 +61,7 @@ void backward_activation(const BlockContext& c, const std::string& name, Rows ro
                          Ref d_out, Ref d_in, std::vector<Ref> scales, std::vector<Ref> d_scales) {
   const std::int64_t columns = 2 * activation_inputs(c.model, width) + width;
   c.builder.op(OpPhase::backward, {.name = name + "_backward",
-                                   .cost = vector_cost(BlockContext::bytes(rows.count, columns)),
+                                   .cost = vector_cost(BlockContext::bytes(rows.count, columns), kActivationLaunches),
                                    .routed = rows.routed,
                                    .reads = joined({in, d_out}, scales),
                                    .writes = joined({d_in}, d_scales)});

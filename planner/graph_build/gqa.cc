@@ -18,11 +18,13 @@ Linear projection(const BlockContext& c) {
           .split = Linear::Split::column};
 }
 
+constexpr double kRotaryLaunches = 2;
+
 /// Rotary embedding reads and writes queries and keys; values are copied where they get a storage of their own.
 OpCost rotary_cost(const BlockContext& c) {
   const DeviceShapes& s = c.shapes;
   const std::int64_t copied = c.shapes.v_own_storage ? s.kv_heads : 0;
-  return vector_cost(2 * c.full_bytes((s.heads + s.kv_heads + copied) * s.qk_dim));
+  return vector_cost(2 * c.full_bytes((s.heads + s.kv_heads + copied) * s.qk_dim), kRotaryLaunches);
 }
 
 }  // namespace
@@ -56,7 +58,7 @@ std::vector<Ref> backward_gqa(const BlockContext& c, const CoreGradients& d, Ref
   BlockBuilder& b = c.builder;
   const Ref d_qkv = b.temporary("qkv_gradient", c.full_bytes(projection_columns(c.shapes)));
   b.op(OpPhase::backward, {.name = "attention.rotary_backward",
-                           .cost = vector_cost(2 * c.full_bytes(projection_columns(c.shapes))),
+                           .cost = vector_cost(2 * c.full_bytes(projection_columns(c.shapes)), kRotaryLaunches),
                            .reads = {d.q, d.k, d.v},
                            .writes = {d_qkv}});
   const Ref d_y1 = b.temporary("y1_gradient", c.local_bytes(c.model.hidden));

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/step_graph.h"
 #include "planner/threads/parallel.h"
 

@@ -39,9 +39,11 @@ void reduce_tokens(const BlockContext& c, OpPhase phase, const std::string& name
   const Bytes full = c.full_bytes(columns);
   const Bytes once = full / c.shapes.tensor * (c.shapes.tensor - 1);
   const bool scatters = c.shapes.gathers();
+  OpCost cost = ring_cost(scatters ? once : 2 * once, c.shapes.tensor_group);
+  cost.launches = 1;  // with the gather that goes before it
   c.builder.op(phase, {.name = name + (scatters ? "_reduce_scatter" : "_all_reduce"),
                        .lane = c.shapes.tensor_lane,
-                       .cost = ring_cost(scatters ? once : 2 * once, c.shapes.tensor_group),
+                       .cost = cost,
                        .collective = true,
                        .reads = {partial},
                        .writes = {out}});

@@ -42,17 +42,21 @@ OpCost key_value_cost(const BlockContext& c) {
   return matmul_cost(c.shapes.tokens, w.kv_latent, w.kv_up);
 }
 
+/// Of cost::kMlaLaunches, projections and norms aside: parts are split, rotated, spread over heads and joined again.
+/// How they share them is assumed.
+constexpr double kQueryLaunches = 6, kKeyValueLaunches = 8;
+
 /// Rotary embedding of the rope part, then concatenation with the rest.
 OpCost query_rotary_cost(const BlockContext& c) {
   const Widths w(c);
-  return vector_cost(2 * c.full_bytes(w.head_rope) + 2 * c.full_bytes(w.q));
+  return vector_cost(2 * c.full_bytes(w.head_rope) + 2 * c.full_bytes(w.q), kQueryLaunches);
 }
 
 /// The rope key is broadcast to every head and joined to the keys; values are copied to a storage of their own.
 OpCost key_value_rotary_cost(const BlockContext& c) {
   const Widths w(c);
   const Bytes copied = c.shapes.v_own_storage ? c.full_bytes(w.head_v) + c.full_bytes(w.v) : 0;
-  return vector_cost(c.full_bytes(w.head_rope) + 2 * c.full_bytes(w.q) + copied);
+  return vector_cost(c.full_bytes(w.head_rope) + 2 * c.full_bytes(w.q) + copied, kKeyValueLaunches);
 }
 
 /// `columns` of the latent, normalised.

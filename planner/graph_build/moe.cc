@@ -10,6 +10,9 @@ namespace tidemark::graph_build {
 namespace {
 
 constexpr const char* kOutTag = "mlp_out";
+/// Of cost::kMoeLaunches, the products and the activation aside. Rows of measured steps tell their sum alone; how many
+/// of them each piece has is assumed.
+constexpr double kRouterLaunches = 45, kPermuteLaunches = 20, kSortLaunches = 10;
 
 /// Calls `record` for every part of the exchange, with the shapes of that part alone.
 template <class Record>
@@ -57,6 +60,7 @@ Bytes router_gradient_bytes(const BlockContext& c) {
 
 OpCost router_cost(const BlockContext& c) {
   OpCost cost = matmul_cost(c.shapes.local_tokens, c.model.hidden, c.model.moe.experts);
+  cost.launches = kRouterLaunches;
   if (c.model.moe.router_fp32) cost.product.precision = Precision::tf32;
   return cost;
 }
@@ -93,12 +97,18 @@ std::int64_t picked_tokens(const DeviceShapes& s) {
   return s.expert_group.hierarchical ? s.local_tokens * s.expert_group.nodes : s.local_tokens;
 }
 
+struct RowMove {
+  std::string name;
+  Rows rows;
+  double launches = kSortLaunches;
+};
+
 /// Copies rows of the hidden width from one order to another.
-void move_rows(const BlockContext& c, OpPhase phase, const std::string& name, Rows rows, std::vector<Ref> reads,
-               Ref out) {
-  c.builder.op(phase, {.name = name,
-                       .cost = vector_cost(2 * BlockContext::bytes(rows.count, c.model.hidden)),
-                       .routed = rows.routed,
+void move_rows(const BlockContext& c, OpPhase phase, const RowMove& move, std::vector<Ref> reads, Ref out) {
+  const Bytes bytes = 2 * BlockContext::bytes(move.rows.count, c.model.hidden);
+  c.builder.op(phase, {.name = move.name,
+                       .cost = vector_cost(bytes, move.launches),
+                       .routed = move.rows.routed,
                        .replays_routing = true,
                        .reads = std::move(reads),
                        .writes = {out}});
@@ -114,15 +124,16 @@ void forward_router(const BlockContext& c, Ref y2, Ref router) {
 /// Picks the rows of `tokens` and brings them, sorted by expert, to `out`. `tokens` are already gathered over nodes.
 void dispatch(const BlockContext& c, Ref tokens, Ref router, Ref out) {
   const OpPhase phase = OpPhase::forward;
-  const Rows sent{.count = c.shapes.sent_rows};
+  const Rows sent{.count = c.shapes.sent_rows}, received_rows{.count = c.shapes.expert_rows, .routed = true};
   if (!exchanges_rows(c.shapes)) {
-    move_rows(c, phase, "moe.permute", {.count = c.shapes.expert_rows, .routed = true}, {tokens, router}, out);
+    const double launches = kPermuteLaunches + kSortLaunches;  // tokens go to their experts' order at once
+    move_rows(c, phase, {.name = "moe.permute", .rows = received_rows, .launches = launches}, {tokens, router}, out);
     return;
   }
   const Ref send = sent_storage(c, "dispatch_send_rows");
-  move_rows(c, phase, "moe.permute", sent, {tokens, router}, send);
+  move_rows(c, phase, {.name = "moe.permute", .rows = sent, .launches = kPermuteLaunches}, {tokens, router}, send);
   const Ref received = rows_to_experts(c, phase, "dispatch", send);
-  move_rows(c, phase, "moe.sort_rows", {.count = c.shapes.expert_rows, .routed = true}, {received, router}, out);
+  move_rows(c, phase, {.name = "moe.sort_rows", .rows = received_rows}, {received, router}, out);
 }
 
 /// Expert rows in `rows` back to the order of this device's tokens, in `out`. `reorder` names the local move.
@@ -130,17 +141,17 @@ void return_rows(const BlockContext& c, OpPhase phase, const std::string& name, 
                  Ref router, Ref out) {
   const Rows moved{.count = c.shapes.expert_rows, .routed = true};
   if (!exchanges_rows(c.shapes)) {
-    move_rows(c, phase, reorder, moved, {rows, router}, out);
+    move_rows(c, phase, {.name = reorder, .rows = moved}, {rows, router}, out);
     return;
   }
   const Ref send = row_storage(c, name + "_return_rows", c.model.hidden, false);
-  move_rows(c, phase, reorder, moved, {rows, router}, send);
+  move_rows(c, phase, {.name = reorder, .rows = moved}, {rows, router}, send);
   rows_to_tokens(c, phase, name, send, out);
 }
 
 /// Sums rows per token: reads rows, writes tokens.
 OpCost sum_cost(const BlockContext& c) {
-  return vector_cost(sent_bytes(c) + BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden));
+  return vector_cost(sent_bytes(c) + BlockContext::bytes(picked_tokens(c.shapes), c.model.hidden), kPermuteLaunches);
 }
 
 void forward_experts(const BlockContext& c, const RowTensors& t, Ref router) {
@@ -255,8 +266,8 @@ Ref backward_combine(const BlockContext& c, const RowTensors& t, Ref router, Ref
   b.op(phase, std::move(unpermute));
   const Ref d_fc2_out = row_storage(c, "fc2_gradient", c.model.hidden, false);
   const Ref received = rows_to_experts(c, phase, "combine_backward", d_rows);
-  move_rows(c, phase, "moe.unsort_rows_backward", {.count = c.shapes.expert_rows, .routed = true}, {received, router},
-            d_fc2_out);
+  const Rows rows{.count = c.shapes.expert_rows, .routed = true};
+  move_rows(c, phase, {.name = "moe.unsort_rows_backward", .rows = rows}, {received, router}, d_fc2_out);
   return d_fc2_out;
 }
 

@@ -15,6 +15,7 @@ namespace tidemark::graph_build {
   return {
       .kind = experts > 1 ? WorkKind::grouped_matmul : WorkKind::matmul,
       .flops = 2 * r * i * c,
+      .launches = 1,
       .product = {
           .rows = r / static_cast<double>(experts), .inner = i, .columns = c, .count = static_cast<double>(experts)}};
 }
@@ -36,9 +37,9 @@ namespace tidemark::graph_build {
   return forward;
 }
 
-/// An element-wise kernel that reads and writes `bytes` together.
-[[nodiscard]] inline OpCost vector_cost(std::int64_t bytes) {
-  return {.kind = WorkKind::vector, .memory_bytes = static_cast<double>(bytes)};
+/// Element-wise kernels, `launches` of them, that read and write `bytes` together.
+[[nodiscard]] inline OpCost vector_cost(std::int64_t bytes, double launches = 1) {
+  return {.kind = WorkKind::vector, .memory_bytes = static_cast<double>(bytes), .launches = launches};
 }
 
 /// `bytes` leave this device for the next rank of a pipeline.

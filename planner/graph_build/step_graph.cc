@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/pass_merge.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/step_parts.h"
@@ -154,6 +154,7 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
     std::int32_t writer = -1;
     std::vector<std::int32_t> readers;
   };
+  const cost::OpPrices prices(graph_, machine_);
   std::map<std::int32_t, Last> last;
   std::vector<Binding> bindings;
   parts_.chunks.bind(chunk, 0, bindings);
@@ -175,8 +176,7 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
   for (const PassStep& step : forward ? line.forward : line.backward) {
     if (step.element < 0) {
       const OpTemplateId send = forward ? parts_.messages.send_activation : parts_.messages.send_gradient;
-      ops.push_back(
-          {.lane = Lane::send, .ns = cost::op_ns(graph_.op_templates[row(send)], machine_, parts_.fullest_load)});
+      ops.push_back({.lane = Lane::send, .ns = prices.ns(send, parts_.fullest_load)});
       touch(static_cast<std::int32_t>(forward ? line.sent_activation(0) : line.storage(0, line.gradient_buffer)),
             AccessKind::read);
       continue;
@@ -185,8 +185,9 @@ std::vector<TimedOp> StepEmitter::timed_ops(std::int32_t chunk, bool forward) {
     const BlockProgram& block = line.elements[element].block->program;
     const PassProgram& program = forward ? block.forward : block.backward;
     const auto op = static_cast<std::size_t>(step.op);
-    const OpTemplate& op_template = graph_.op_templates[row(program.ops[op].op_template)];
-    ops.push_back({.lane = op_template.lane, .ns = cost::op_ns(op_template, machine_, parts_.fullest_load)});
+    const OpTemplateId op_template = program.ops[op].op_template;
+    ops.push_back(
+        {.lane = graph_.op_templates[row(op_template)].lane, .ns = prices.ns(op_template, parts_.fullest_load)});
     for (const ProgramAccess& access : program.accesses_of(op)) {
       const std::int32_t storage = bindings[element].base[static_cast<std::size_t>(access.scope)] + access.local;
       if (static_cast<std::size_t>(storage) >= versions_.size()) touch(storage, access.kind);

@@ -1,5 +1,6 @@
 #include "planner/graph_build/vocabulary.h"
 
+#include "planner/cost/launch_counts.h"
 #include "planner/graph_build/elementwise.h"
 #include "planner/graph_build/linear.h"
 #include "planner/graph_build/op_cost.h"
@@ -8,6 +9,7 @@ namespace tidemark::graph_build {
 namespace {
 
 constexpr std::int64_t kFp32Bytes = 4;
+constexpr double kLossLaunches = cost::kHeadLaunches - 2;  // the final norm and the product have one each
 
 Linear logits_linear(const BlockContext& c, const Head& head) {
   return {.name = head.prefix + ".logits",
@@ -28,7 +30,7 @@ void forward_lookup(const BlockContext& c, const std::string& group, Ref out) {
   // Each tensor rank finds the rows of its share of the vocabulary; the sum over ranks is complete.
   const Ref partial = partial_sum(c, "embedding.lookup", out, columns);
   c.builder.op(OpPhase::forward, {.name = "embedding.lookup",
-                                  .cost = vector_cost(2 * c.full_bytes(columns)),
+                                  .cost = vector_cost(2 * c.full_bytes(columns), cost::kLookupLaunches),
                                   .reads = {c.builder.parameter(group)},
                                   .writes = {partial}});
   reduce_tokens(c, OpPhase::forward, "embedding.lookup", partial, out, columns);
@@ -56,7 +58,7 @@ HeadTensors forward_head(const BlockContext& c, const Head& head, Ref x) {
   forward_linear(c, logits_linear(c, head), t.final_norm_out, logits);
   // Conversion to fp32 and softmax in place: read 2, write 4, read and write 4 once more.
   b.op(OpPhase::forward, {.name = head.prefix + ".loss",
-                          .cost = vector_cost(c.full_bytes(c.shapes.vocabulary) + 3 * fp32_bytes(c)),
+                          .cost = vector_cost(c.full_bytes(c.shapes.vocabulary) + 3 * fp32_bytes(c), kLossLaunches),
                           .reads = {logits},
                           .writes = {t.logits_fp32}});
   b.recipe("logits_fp32", {t.logits_fp32});

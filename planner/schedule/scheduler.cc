@@ -5,7 +5,8 @@
 #include <limits>
 #include <string>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/copy_cost.h"
+#include "planner/cost/op_prices.h"
 
 namespace tidemark::schedule {
 namespace {
@@ -571,6 +572,7 @@ cost::CopyCost copy_cost(const Graph& graph, const Task& copy, const Machine& ma
 
 std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,
                                          double time_scale) {
+  const cost::OpPrices prices(graph, machine);
   std::vector<std::int64_t> durations;
   durations.reserve(schedule.tasks.size());
   for (const Task& task : schedule.tasks) {
@@ -578,8 +580,7 @@ std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& sch
       durations.push_back(copy_cost(graph, task, machine).link_ns);
       continue;
     }
-    const std::int64_t ns = cost::op_ns(graph.op_templates[row(task.op_template)], machine,
-                                        static_cast<double>(graph.sites[row(task.site)].fullest_load));
+    const std::int64_t ns = prices.ns(task.op_template, static_cast<double>(graph.sites[row(task.site)].fullest_load));
     durations.push_back(task.lane == Lane::compute ? static_cast<std::int64_t>(static_cast<double>(ns) * time_scale)
                                                    : ns);
   }

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/copy_cost.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/static_memory.h"
 #include "planner/search/layout_ranking.h"

@@ -1,6 +1,6 @@
 #include "planner/simulate/keep_all_step.h"
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/step_graph.h"
 
 namespace tidemark::simulate {

@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/step_graph.h"
 #include "planner/simulate/simulator.h"

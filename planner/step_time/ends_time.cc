@@ -1,6 +1,7 @@
 #include "planner/step_time/ends_time.h"
 
 #include "planner/cost/collective_time.h"
+#include "planner/cost/launch_counts.h"
 #include "planner/cost/matmul_time.h"
 #include "planner/cost/memory_time.h"
 #include "planner/step_time/layer_time.h"
@@ -45,7 +46,7 @@ Passes embedding_passes(const StepSetting& setting) {
   const double row_bytes = kRowPasses * kElementBytes * rank.tokens * rank.hidden;
   const double table_bytes = kElementBytes * rank.vocabulary * rank.hidden;
   Passes passes;
-  passes.forward = {.vector_s = cost::memory_s(row_bytes, setting.device), .launches = 6};
+  passes.forward = {.vector_s = cost::memory_s(row_bytes, setting.device), .launches = cost::kLookupLaunches};
   passes.backward = {.vector_s = cost::memory_s(row_bytes + table_bytes, setting.device), .launches = 4};
   const cost::GroupSpan span = cost::group_span(setting.run.tensor, 1, setting.device);
   passes.forward.tensor_s = cost::ring_s(kElementBytes * rank.tokens * rank.hidden, 2, span,

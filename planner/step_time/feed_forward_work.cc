@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "planner/cost/collective_time.h"
+#include "planner/cost/launch_counts.h"
 #include "planner/cost/matmul_time.h"
 #include "planner/cost/memory_time.h"
 
@@ -11,7 +12,6 @@ namespace tidemark::step_time {
 namespace {
 
 constexpr double kElementBytes = 2;
-constexpr double kDenseLaunches = 6;  ///< of two products and what stands between and after them
 
 /// Products into and out of a feed-forward of `width`.
 Passes products(const StepSetting& setting, const cost::Matmul& rows, double width) {
@@ -112,7 +112,7 @@ Passes shared(const StepSetting& setting) {
   if (rank.shared_ffn <= 0) return {};
   Passes passes = products(setting, {.rows = rank.tokens, .precision = setting.run.precision}, rank.shared_ffn);
   passes.add_vector(activation_s(setting, rank.tokens, rank.shared_ffn));
-  passes.forward.launches = kDenseLaunches;
+  passes.forward.launches = cost::kFeedForwardLaunches;
   return passes;
 }
 
@@ -127,7 +127,7 @@ Passes dense_passes(const StepSetting& setting) {
   const RankShape& rank = setting.rank;
   Passes passes = products(setting, {.rows = rank.tokens, .precision = setting.run.precision}, rank.ffn);
   passes.add_vector(dense_activation(setting).vector_s);
-  passes.forward.launches = kDenseLaunches;
+  passes.forward.launches = cost::kFeedForwardLaunches;
   return passes;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/cost/collective_time.h"
+#include "planner/cost/launch_counts.h"
 #include "planner/cost/matmul_time.h"
 #include "planner/cost/memory_time.h"
 #include "planner/cost/rounded_max.h"
@@ -15,8 +16,6 @@ namespace {
 constexpr double kElementBytes = 2;
 /// Launches of a dense layer that its modules count themselves: fused attention's two, the feed-forward's six.
 constexpr double kCountedLaunches = 8;
-constexpr double kMlaLaunches = 16;
-constexpr double kBackwardLaunches = 1.6;  ///< of the forward's: two products for one, fewer of all else
 /// Share of attention beside which keys and values may go round, and backward beside forward: defaults, not fitted.
 constexpr double kContextBesideAttention = 0.8, kAttentionBackward = 2.5;
 
@@ -90,9 +89,9 @@ void add_feed_forward(LayerCost& layer, const StepSetting& setting) {
 void add_launches(Passes& passes, const StepSetting& setting) {
   double& forward = passes.forward.launches;
   forward += setting.software.layer_launches - kCountedLaunches;
-  if (setting.run.model.is_mla) forward += kMlaLaunches;
+  if (setting.run.model.is_mla) forward += cost::kMlaLaunches;
   if (setting.run.tensor > 1) forward += setting.software.collective_launches;
-  passes.backward.launches = kBackwardLaunches * forward;
+  passes.backward.launches = cost::kBackwardLaunches * forward;
 }
 
 /// Where no lane runs ahead of the other beyond a pass, both wait for what their maximum, rounded, has above the

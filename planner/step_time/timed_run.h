@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/chip.h"
+#include "planner/cost/launch_counts.h"
 
 namespace tidemark::step_time {
 
@@ -56,32 +57,32 @@ struct HostHeld {
 /// How what a framework launches, moves and hides differs from others. One value a framework, none a model.
 struct Software {
   std::string name;
-  bool is_eager = false;             ///< attention writes its scores to memory
-  double hidden_passes = 8;          ///< over rows of the hidden width, forward of a layer
-  double ungated_passes = 0;         ///< more of them for models with biases and dropout
-  double qkv_passes = 3;             ///< over the width of queries, keys and values
-  double activation_factor = 1;      ///< on the traffic of the activation
-  double loss_bytes = 16;            ///< a logit
-  double layer_launches = 14;        ///< of a dense layer, forward
-  double moe_launches = 110;         ///< more for a MoE layer, forward
-  double head_launches = 14;         ///< of head and loss, each pass
-  double wrapper_launches = 12;      ///< of a recomputed module
-  double collective_launches = 2;    ///< of a layer's tensor parallel collectives, forward
-  bool is_flash_2 = false;           ///< attention kernel of the Ampere generation
-  double tensor_hidden = 0;          ///< share of tensor parallel traffic beside matmuls
-  double exchange_hidden = 0.8;      ///< share of gradient and weight exchange that may run beside compute
-  double gradient_bytes = 4;         ///< an element, on the wire
-  double weight_bytes = 2;           ///< an element, on the wire; 0: every rank updates all
-  double optimizer_bytes = 30;       ///< an element held, read and written
-  double weight_gradient_bytes = 8;  ///< an element and micro-batch: weights read, gradients added
-  bool is_sequence_parallel = true;  ///< where tensor parallel, unless the run says otherwise
-  double send_hidden = 1;            ///< share of sends between stages hidden in steady state
-  double send_rate = 1;              ///< share of the link that a send inside a node reaches
-  bool has_tf32_head = false;        ///< the head's products at the TF32 rate without tensor parallelism
-  bool has_one_link = false;         ///< gradient rings do not spread over a node's links
-  bool broadcasts_weights = false;   ///< new weights go out tensor by tensor
-  double bucket_bytes = 500e6;       ///< of gradients
-  double step_s = 0;                 ///< host work of a step
+  bool is_eager = false;                         ///< attention writes its scores to memory
+  double hidden_passes = 8;                      ///< over rows of the hidden width, forward of a layer
+  double ungated_passes = 0;                     ///< more of them for models with biases and dropout
+  double qkv_passes = 3;                         ///< over the width of queries, keys and values
+  double activation_factor = 1;                  ///< on the traffic of the activation
+  double loss_bytes = 16;                        ///< a logit
+  double layer_launches = cost::kLayerLaunches;  ///< of a dense layer, forward
+  double moe_launches = cost::kMoeLaunches;      ///< more for a MoE layer, forward
+  double head_launches = cost::kHeadLaunches;    ///< of head and loss, each pass
+  double wrapper_launches = 12;                  ///< of a recomputed module
+  double collective_launches = 2;                ///< of a layer's tensor parallel collectives, forward
+  bool is_flash_2 = false;                       ///< attention kernel of the Ampere generation
+  double tensor_hidden = 0;                      ///< share of tensor parallel traffic beside matmuls
+  double exchange_hidden = 0.8;                  ///< share of gradient and weight exchange that may run beside compute
+  double gradient_bytes = 4;                     ///< an element, on the wire
+  double weight_bytes = 2;                       ///< an element, on the wire; 0: every rank updates all
+  double optimizer_bytes = 30;                   ///< an element held, read and written
+  double weight_gradient_bytes = 8;              ///< an element and micro-batch: weights read, gradients added
+  bool is_sequence_parallel = true;              ///< where tensor parallel, unless the run says otherwise
+  double send_hidden = 1;                        ///< share of sends between stages hidden in steady state
+  double send_rate = 1;                          ///< share of the link that a send inside a node reaches
+  bool has_tf32_head = false;                    ///< the head's products at the TF32 rate without tensor parallelism
+  bool has_one_link = false;                     ///< gradient rings do not spread over a node's links
+  bool broadcasts_weights = false;               ///< new weights go out tensor by tensor
+  double bucket_bytes = 500e6;                   ///< of gradients
+  double step_s = 0;                             ///< host work of a step
   double pass_corner = 0;         ///< sharpness of device and host that meet in every pass of a layer; 0: they do not
   bool permutes_plainly = false;  ///< tokens reach their experts' order by a kernel an operation, none fused
   bool is_graph = false;          ///< launches are captured: no host floor

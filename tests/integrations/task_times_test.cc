@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "policies/policies.h"
 #include "tests/support/pangu.h"
 #include "tests/support/planned_step.h"
@@ -53,6 +53,7 @@ TEST(TaskTimes, FollowTheFullestDevice) {
   std::size_t routed = 0;
   for (const plan::RankPlan& rank : step.outcome.ranks) {
     const run::TaskTimes times(rank, step.request.machine);
+    const cost::OpPrices prices(rank.graph, step.request.machine);
     const run::SiteLoads loads{.own = [](std::int32_t, SiteId) { return 0.5; },
                                .fullest = [](std::int32_t, SiteId) { return 3.0; }};
     for (std::size_t t = 0; t < rank.program.schedule.tasks.size(); ++t) {
@@ -60,8 +61,7 @@ TEST(TaskTimes, FollowTheFullestDevice) {
       if (task.kind != TaskKind::op && task.kind != TaskKind::recompute) continue;
       const OpTemplate& op = rank.graph.op_templates[row(task.op_template)];
       const double planned = static_cast<double>(rank.graph.sites[row(task.site)].fullest_load);
-      const std::int64_t more =
-          cost::op_ns(op, step.request.machine, 3.0) - cost::op_ns(op, step.request.machine, planned);
+      const std::int64_t more = prices.ns(task.op_template, 3.0) - prices.ns(task.op_template, planned);
       EXPECT_NEAR(static_cast<double>(times.work_ns(id_of<TaskId>(t), loads, 1)),
                   static_cast<double>(rank.program.estimate_ns[t] + more), 2)
           << op.name;
@@ -71,24 +71,23 @@ TEST(TaskTimes, FollowTheFullestDevice) {
   EXPECT_GT(routed, 20U);
 }
 
-/// n chunks take what the op takes, and besides at most n - 1 times what none of its rows take: a launch, which may be
-/// hidden beside kernels, the start of tiles, and of weights' gradients what is added to.
+/// n chunks take what the op takes, and besides at most n times what none of its rows take: its launches, which are
+/// hidden where kernels of the layer take longer, the start of tiles, and of weights' gradients what is added to.
 TEST(TaskTimes, EveryChunkIsLaunched) {
   const PlannedStep step = routed_step(3, 60);
   for (const plan::RankPlan& rank : step.outcome.ranks) {
-    const run::TaskTimes times(rank, step.request.machine);
+    const cost::OpPrices prices(rank.graph, step.request.machine);
     for (std::size_t t = 0; t < rank.program.schedule.tasks.size(); ++t) {
       const Task& task = rank.program.schedule.tasks[t];
       if (task.kind != TaskKind::op || task.lane != Lane::compute) continue;
       const OpTemplate& op = rank.graph.op_templates[row(task.op_template)];
-      if (op.cost.kind == WorkKind::none) continue;
-      const auto whole = static_cast<double>(cost::op_ns(op, step.request.machine, 1.0));
-      double chunks = 0;
-      for (int chunk = 0; chunk < 4; ++chunk) chunks += cost::chunk_ns(op, step.request.machine, 1.0, 4);
+      if (op.cost.kind == WorkKind::none || op.cost.launches == 0) continue;
+      const double whole = prices.chunk_ns(task.op_template, 1.0, 1);
+      const double chunks = 4 * prices.chunk_ns(task.op_template, 1.0, 4);
       EXPECT_GE(chunks, whole - 1) << op.name;
-      const double empty = cost::chunk_ns(op, step.request.machine, 1.0, 1'000'000'000);
-      EXPECT_LE(chunks, whole + 3 * empty + 1) << op.name;
-      EXPECT_GE(empty, 1e9 * step.request.machine.chip.rates.launch_s) << op.name;
+      const double empty = prices.chunk_ns(task.op_template, 1.0, 1'000'000'000);
+      EXPECT_LE(chunks, whole + 4 * empty + 1) << op.name;
+      EXPECT_GE(empty, 1e9 * step.request.machine.chip.rates.launch_s * op.cost.launches - 1) << op.name;
     }
   }
 }

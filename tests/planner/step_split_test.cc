@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/budget_check.h"
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/gap_report.h"
 #include "planner/graph_build/layer_time.h"
 #include "planner/graph_build/step_graph.h"

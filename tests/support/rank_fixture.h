@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/decide/sites/problem.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/simulate/simulator.h"

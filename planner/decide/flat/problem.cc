@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/liveness.h"
 
 namespace tidemark::decide::flat {

@@ -14,7 +14,7 @@
 #include "core/graph.h"
 #include "core/liveness.h"
 #include "core/machine.h"
-#include "planner/cost/cost_model.h"
+#include "planner/cost/copy_cost.h"
 #include "planner/simulate/simulator.h"
 
 namespace tidemark::decide::flat {

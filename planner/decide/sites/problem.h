@@ -16,7 +16,7 @@
 #include "core/machine.h"
 #include "core/plan.h"
 #include "core/result.h"
-#include "planner/cost/cost_model.h"
+#include "planner/cost/copy_cost.h"
 #include "planner/decide/gaps/gap_problem.h"
 #include "planner/decide/sites/state_offload.h"
 #include "planner/simulate/simulator.h"

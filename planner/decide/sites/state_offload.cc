@@ -5,7 +5,7 @@
 #include <limits>
 #include <optional>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/copy_cost.h"
 #include "planner/schedule/scheduler.h"
 
 namespace tidemark::decide::sites {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/static_memory.h"
 #include "planner/graph_build/step_graph.h"
 #include "tests/support/pangu.h"
@@ -49,9 +49,11 @@ RecipeCost cost_of(const Graph& graph, const std::string& block_name, const std:
     for (const Recipe& recipe : graph.recipes_of(id_of<BlockId>(b))) {
       if (recipe.name != recipe_name) continue;
       RecipeCost cost;
+      const Machine machine = analysed_910b();
+      const cost::OpPrices prices(graph, machine);
       for (const Recipe::Step& step : recipe.steps) {
         const OpTemplate& op = graph.op_templates[row(step.op)];
-        const double ms = static_cast<double>(cost::op_ns(op, analysed_910b(), 1.0)) / 1e6;
+        const double ms = static_cast<double>(prices.ns(step.op, 1.0)) / 1e6;
         (op.lane == Lane::compute ? cost.compute_ms : cost.communication_ms) += ms;
       }
       return cost;
@@ -105,9 +107,12 @@ TEST(OpCosts, ExpertPathCostsTenMillisecondsAndTwoExchanges) {
 
 TEST(OpCosts, HierarchicalDispatchUsesBothLinks) {
   const Graph graph = build(pangu_job(), 2);
+  const Machine machine = analysed_910b();
+  const cost::OpPrices prices(graph, machine);
   std::map<std::string, double> ms;
-  for (const OpTemplate& op : graph.op_templates) {
-    if (op.phase == OpPhase::forward) ms[op.name] = static_cast<double>(cost::op_ns(op, analysed_910b(), 1.0)) / 1e6;
+  for (std::size_t id = 0; id < graph.op_templates.size(); ++id) {
+    const OpTemplate& op = graph.op_templates[id];
+    if (op.phase == OpPhase::forward) ms[op.name] = static_cast<double>(prices.ns(id_of<OpTemplateId>(id), 1.0)) / 1e6;
   }
   EXPECT_NEAR(ms.at("moe.dispatch_all_gather"), 4.3, 0.1);
   EXPECT_NEAR(ms.at("moe.dispatch_exchange_intra_node"), 1.5, 0.1);

@@ -10,7 +10,7 @@
 #include <set>
 #include <span>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/load_model.h"
 #include "planner/graph_build/load_shape.h"

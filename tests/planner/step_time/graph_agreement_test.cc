@@ -1,13 +1,14 @@
-// What a plan's graph and the model of measured rows say of one layer: products, attention and weights' gradients are
-// the same work, counted twice by code that shares only the kernels' prices.
+// What a plan's graph and the model of measured rows say of one layer: products, attention, weights' gradients and
+// launches are the same work, counted twice by code that shares only the kernels' prices.
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 
-#include "planner/cost/cost_model.h"
+#include "planner/cost/launch_counts.h"
 #include "planner/cost/memory_time.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/step_graph.h"
 #include "planner/step_time/layer_time.h"
 #include "planner/step_time/software.h"
@@ -62,6 +63,7 @@ TimedRun run_of(const JobSpec& job) {
 struct LayerWork {
   double forward_products_s = 0, backward_products_s = 0, forward_attention_s = 0, backward_attention_s = 0;
   double gradient_bytes = 0;  ///< of weights: read and written
+  double forward_launches = 0, backward_launches = 0;
 };
 
 bool is_product(const OpCost& cost) {
@@ -73,14 +75,17 @@ LayerWork graph_work(const Graph& graph, const Machine& machine, const std::stri
   const auto template_of = [&](const Op& op) -> const OpTemplate& { return graph.op_templates[row(op.op_template)]; };
   const auto first = std::ranges::find_if(graph.ops, [&](const Op& op) { return template_of(op).name == named; });
   const Site& site = graph.sites[row(first->site)];
+  const cost::OpPrices prices(graph, machine);
   LayerWork work;
   for (const Op& op : graph.ops) {
     const OpTemplate& op_template = template_of(op);
-    if (op.site == kNone<SiteId> || op_template.lane != Lane::compute) continue;
+    if (op.site == kNone<SiteId>) continue;
     const Site& other = graph.sites[row(op.site)];
     if (other.layer != site.layer || other.micro_batch != site.micro_batch) continue;
-    const double seconds = static_cast<double>(cost::op_ns(op_template, machine, 1.0)) * 1e-9;
+    const double seconds = prices.chunk_ns(op.op_template, 1, 1) * 1e-9;
     const bool is_forward = op_template.phase == OpPhase::forward;
+    (is_forward ? work.forward_launches : work.backward_launches) += op_template.cost.launches;
+    if (op_template.lane != Lane::compute) continue;
     if (is_product(op_template.cost)) {
       (is_forward ? work.forward_products_s : work.backward_products_s) += seconds;
       work.gradient_bytes += op_template.cost.memory_bytes;
@@ -105,6 +110,7 @@ TEST(GraphAgreement, ALayerTakesWhatRowsArePricedAt) {
   const Machine machine = testing::ascend_910b();
   Software software = *find_software("mindspeed");
   software.imbalance = 1;
+  software.layer_launches = cost::kLayerLaunches;
   for (const NamedJob& named : jobs) {
     const TimedRun run = run_of(named.job);
     const StepSetting setting{.run = run, .device = machine.chip, .software = software, .rank = rank_shape(run)};
@@ -118,6 +124,8 @@ TEST(GraphAgreement, ALayerTakesWhatRowsArePricedAt) {
     EXPECT_NEAR(work.backward_products_s / (backward.matmul_s + gradient_s), 1, 0.03) << named.name;
     EXPECT_NEAR(work.forward_attention_s / forward.attention_s, 1, 0.001) << named.name;
     EXPECT_NEAR(work.backward_attention_s / backward.attention_s, 1, 0.001) << named.name;
+    EXPECT_NEAR(work.forward_launches, forward.launches, 3) << named.name;
+    EXPECT_NEAR(work.backward_launches, backward.launches, 5) << named.name;
   }
 }
 

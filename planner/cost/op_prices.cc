@@ -1,0 +1,96 @@
+#include "planner/cost/op_prices.h"
+
+#include <cmath>
+
+#include "planner/cost/op_work.h"
+#include "planner/cost/rounded_max.h"
+
+namespace tidemark::cost {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+constexpr std::int32_t kNoBlock = -1;
+
+/// Passes that a block's sites run for every micro-batch.
+bool is_of_pass(const OpTemplate& op) {
+  return op.phase == OpPhase::forward || op.phase == OpPhase::backward || op.phase == OpPhase::weight_gradient;
+}
+
+}  // namespace
+
+OpPrices::OpPrices(const Graph& graph, const Machine& machine)
+    : graph_(graph), machine_(machine), block_of_(graph.op_templates.size(), kNoBlock) {
+  for (const Block& block : graph.blocks) {
+    const BlockTime time = time_of(block);
+    if (time.host_s > 0)
+      for (std::int32_t op = 0; op < block.op_template_count; ++op)
+        block_of_[row(block.first_op_template) + static_cast<std::size_t>(op)] =
+            static_cast<std::int32_t>(blocks_.size());
+    blocks_.push_back(time);
+  }
+}
+
+OpPrices::BlockTime OpPrices::time_of(const Block& block) const {
+  BlockTime time;
+  for (std::int32_t i = 0; i < block.op_template_count; ++i) {
+    const OpTemplate& op = graph_.op_templates[row(block.first_op_template) + static_cast<std::size_t>(i)];
+    if (!is_of_pass(op)) continue;
+    const OpWork work = op_work(op, machine_.chip, 1, 1);
+    (op.routed ? time.routed_s : time.fixed_s) += work.device_s;
+    time.host_s += work.host_s;
+  }
+  return time;
+}
+
+OpPrices::Shares OpPrices::shares(OpTemplateId op, double load, std::int32_t chunks) const {
+  const std::int32_t of = block_of_[row(op)];
+  if (of == kNoBlock) return {};
+  const BlockTime& block = blocks_[static_cast<std::size_t>(of)];
+  const double device_s = (block.fixed_s + load * block.routed_s) / chunks;
+  const double both_s = rounded_max(device_s, block.host_s, kHostSharpness);
+  // Derivatives of the maximum, rounded: times what they belong to they add up to it.
+  return {.device = std::pow(device_s / both_s, kHostSharpness - 1),
+          .host = std::pow(block.host_s / both_s, kHostSharpness - 1)};
+}
+
+double OpPrices::chunk_ns(OpTemplateId id, double load, std::int32_t chunks) const {
+  const OpTemplate& op = graph_.op_templates[row(id)];
+  if (op.phase == OpPhase::receive) return 0;
+  if (op.cost.kind == WorkKind::given) return op.cost.given / chunks;
+  const OpWork work = op_work(op, machine_.chip, load, 1.0 / chunks);
+  const Shares share = shares(id, load, chunks);
+  return kNsPerSecond * (share.device * work.device_s + share.host * work.host_s);
+}
+
+std::int64_t OpPrices::ns(OpTemplateId op, double load) const {
+  return std::llround(chunk_ns(op, load, 1));
+}
+
+bool OpPrices::varies(OpTemplateId op) const {
+  const std::int32_t of = block_of_[row(op)];
+  return graph_.op_templates[row(op)].routed || (of != kNoBlock && blocks_[static_cast<std::size_t>(of)].routed_s > 0);
+}
+
+std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine, double time_scale) {
+  // Almost every site of a template has the load of the one before it, so the last time of each template is kept.
+  struct Known {
+    double load = -1;
+    std::int64_t ns = 0;
+  };
+  const OpPrices prices(graph, machine);
+  std::vector<Known> known(graph.op_templates.size());
+  std::vector<std::int64_t> durations;
+  durations.reserve(graph.ops.size());
+  for (const Op& op : graph.ops) {
+    const double load = op.site == kNone<SiteId> ? 1.0 : static_cast<double>(graph.sites[row(op.site)].fullest_load);
+    Known& last = known[row(op.op_template)];
+    if (last.load != load) {
+      const double scale = graph.op_templates[row(op.op_template)].lane == Lane::compute ? time_scale : 1.0;
+      last = {.load = load, .ns = std::llround(scale * prices.chunk_ns(op.op_template, load, 1))};
+    }
+    durations.push_back(last.ns);
+  }
+  return durations;
+}
+
+}  // namespace tidemark::cost
