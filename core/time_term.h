@@ -61,10 +61,6 @@ class TimeTerms {
   [[nodiscard]] bool empty() const { return bits_ == 0; }
   /// Those that are not in `others`.
   [[nodiscard]] TimeTerms without(const TimeTerms& others) const;
-  TimeTerms& operator|=(const TimeTerms& others) {
-    bits_ |= others.bits_;
-    return *this;
-  }
   /// In the order of TimeTerm.
   [[nodiscard]] std::vector<std::string_view> names() const;
   /// The same, with commas: `context_parallel, state_on_host`.

@@ -38,13 +38,12 @@ Result<formats::TimeDeviceFile> read_named_time_device(const std::string& name, 
 }
 
 formats::ReadChip chips_for(const fs::path& device_file) {
-  return [beside = device_file.parent_path() / "chips"](const std::string& name) -> Result<Chip> {
-    std::error_code error;
-    const fs::path own = beside / (name + ".yaml");
-    const Result<formats::TimeDeviceFile> file =
-        read_named_time_device(fs::exists(fs::symlink_status(own, error)) ? own.string() : name, share_directories());
-    if (!file) return file.error();
-    return file.value().device;
+  return [beside = device_file.parent_path() / "chips"](const std::string& name) {
+    return formats::read_named_chip(name, [&beside](const std::string& of) -> Result<fs::path> {
+      std::error_code error;
+      const fs::path own = beside / (of + ".yaml");
+      return fs::exists(fs::symlink_status(own, error)) ? Result<fs::path>(own) : find_file(of, share_directories());
+    });
   };
 }
 

@@ -23,13 +23,10 @@ Result<TimeDeviceFile> read_at(const fs::path& path) {
   return read_time_device(text.value(), path.string());
 }
 
-/// The file of `name`, which another takes its constants from.
-Result<TimeDeviceFile> read_owner(const fs::path& path, const std::string& name) {
-  Result<TimeDeviceFile> owner = read_at(path);
-  if (owner && owner.value().name != name)
-    return bad_input(fmt::format("{}: the name is {}, but the file is taken for {}; name it as the file", path.string(),
-                                 shown(owner.value().name), name));
-  return owner;
+Status check_name(const fs::path& path, const TimeDeviceFile& file, const std::string& name) {
+  if (file.name == name) return {};
+  return bad_input(fmt::format("{}: the name is {}, but the file is taken for {}; name it as the file", path.string(),
+                               shown(file.name), name));
 }
 
 }  // namespace
@@ -43,19 +40,26 @@ Result<TimeDeviceFile> read_chip_file(const fs::path& path, const FindChip& find
   std::error_code error;
   const Result<fs::path> owner_path = fs::exists(fs::symlink_status(beside, error)) ? beside : find(name);
   if (!owner_path) return bad_input(fmt::format("{}: {}", path.string(), owner_path.error().message));
-  const Result<TimeDeviceFile> owner = read_owner(owner_path.value(), name);
+  const Result<TimeDeviceFile> owner = read_at(owner_path.value());
   if (!owner) return owner.error();
+  if (Status s = check_name(owner_path.value(), owner.value(), name); !s) return s.error();
   if (const Status shared = share_constants(file.value(), owner.value()); !shared)
     return bad_input(fmt::format("{}: {}", path.string(), shared.error().message));
   return file;
 }
 
+Result<Chip> read_named_chip(const std::string& name, const FindChip& find) {
+  const Result<fs::path> path = find(name);
+  if (!path) return path.error();
+  const Result<TimeDeviceFile> file = read_chip_file(path.value(), find);
+  if (!file) return file.error();
+  if (Status s = check_name(path.value(), file.value(), name); !s) return s.error();
+  return file.value().device;
+}
+
 ReadChip chips_in(fs::path folder) {
-  return [folder = std::move(folder)](const std::string& name) -> Result<Chip> {
-    const FindChip in_folder = [&folder](const std::string& of) -> Result<fs::path> { return file_of(folder, of); };
-    const Result<TimeDeviceFile> file = read_chip_file(file_of(folder, name), in_folder);
-    if (!file) return file.error();
-    return file.value().device;
+  return [folder = std::move(folder)](const std::string& name) {
+    return read_named_chip(name, [&folder](const std::string& of) -> Result<fs::path> { return file_of(folder, of); });
   };
 }
 

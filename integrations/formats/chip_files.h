@@ -17,6 +17,9 @@ using FindChip = std::function<Result<std::filesystem::path>(const std::string& 
 /// Errors (bad_input): a file cannot be read, is wrong, or holds another name than it is taken for.
 [[nodiscard]] Result<TimeDeviceFile> read_chip_file(const std::filesystem::path& path, const FindChip& find);
 
+/// The chip that `find` gives for `name`. Errors (bad_input): as above.
+[[nodiscard]] Result<Chip> read_named_chip(const std::string& name, const FindChip& find);
+
 /// Reads `folder`/NAME.yaml, which shares constants with files of the same folder only. Errors (bad_input): as above.
 [[nodiscard]] ReadChip chips_in(std::filesystem::path folder);
 

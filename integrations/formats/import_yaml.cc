@@ -9,6 +9,8 @@
 
 #include "integrations/formats/field_ranges.h"
 #include "integrations/formats/quantity.h"
+#include "integrations/formats/shown.h"
+#include "integrations/formats/time_device_file.h"
 #include "integrations/formats/yaml_fields.h"
 #include "planner/graph_build/layer_placement.h"
 
@@ -378,6 +380,9 @@ void read_chip_of(YamlMap& fields, const ReadChip& read_chip, Machine& machine) 
   std::string name;
   fields.text("chip", name, Need::required);
   if (name.empty()) return;
+  if (!is_plain_name(name))
+    return fields.wrong(
+        "chip", fmt::format("chip is {}; write the name of a file in devices/chips/, without .yaml", shown(name)));
   Result<Chip> chip = read_chip(name);
   if (chip)
     machine.chip = std::move(chip).value();

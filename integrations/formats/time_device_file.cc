@@ -136,13 +136,6 @@ void read_constants(YamlDocument& document, YamlMap& root, TimeDeviceFile& file)
   if (assumed) assumed->finish();
 }
 
-/// Names of software: what a message may repeat as it is.
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-  });
-}
-
 void read_factor(YamlDocument& document, YamlMap& fields, const YamlNode& key, std::map<std::string, double>& factors) {
   const std::string& name = key.text;
   if (!key.is_scalar()) return;  // YamlMap has said so
@@ -166,7 +159,9 @@ void read_measured(YamlDocument& document, YamlMap& root, TimeTerms& measured) {
   for (const YamlNode::Item& item : list->items) {
     const std::optional<TimeTerm> term =
         item.value->is_scalar() ? time_term_of(item.value->text) : std::optional<TimeTerm>();
-    if (term)
+    if (term && measured.has(*term))
+      document.wrong(item.value->line, fmt::format("{} stands twice; drop one", item.value->text));
+    else if (term)
       measured.add(*term);
     else
       document.wrong(item.value->line, fmt::format("{} is no term of step time; scripts/fit_device writes them, like "
@@ -211,6 +206,12 @@ void forbid_own_constants(YamlMap& root, const std::string& constants) {
 }
 
 }  // namespace
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  });
+}
 
 Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view file_name) {
   YamlDocument document(file_name);

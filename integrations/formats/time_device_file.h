@@ -30,6 +30,10 @@ struct TimeDeviceFile {
 /// several mistakes the first in the file.
 [[nodiscard]] Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view file_name);
 
+/// Of devices and software in these files: lower-case letters, digits, dashes, underscores and dots, 1 to 64. A message
+/// may repeat it as it is.
+[[nodiscard]] bool is_plain_name(std::string_view name);
+
 [[nodiscard]] inline bool shares_constants(const TimeDeviceFile& file) {
   return file.constants != file.name;
 }

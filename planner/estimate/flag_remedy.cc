@@ -339,6 +339,7 @@ class Search {
     if (!unmeasured.empty())
       remedy.reason +=
           fmt::format("; no measured run on chips of this kind had {}: that part is unchecked", unmeasured.text());
+    remedy.reason += left_out();
     return remedy;
   }
 
@@ -349,7 +350,13 @@ class Search {
             .peak_bytes = least_.peak_bytes,
             .reason = fmt::format("no flag that was looked at clears: least reached {} {}{} ({} sets of flags)",
                                   format_bytes(least_.peak_bytes), with.empty() ? "without any" : "with", with,
-                                  trials_.looked_at())};
+                                  trials_.looked_at())
+                          .append(left_out())};
+  }
+
+  std::string_view left_out() const {
+    if (!trials_.leaves_out_sharding()) return "";
+    return "; the number of devices is not given, so that sharing optimizer state out among them was not looked at";
   }
 
   /// One edit a candidate, each with what it saves after those before it.

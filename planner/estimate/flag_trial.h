@@ -46,6 +46,10 @@ class FlagTrials {
   [[nodiscard]] const std::vector<FlagCandidate>& candidates() const { return candidates_; }
   [[nodiscard]] const std::vector<budget::Limit>& limits() const { return *limits_; }
   [[nodiscard]] bool is_understood() const { return is_understood_; }
+  /// State that every device holds whole could be shared out, but among how many is not known: such flags are refused.
+  [[nodiscard]] bool leaves_out_sharding() const {
+    return run_.platform.devices == 0 && !run_.optimizer.distributed && !run_.optimizer.fsdp;
+  }
   [[nodiscard]] std::size_t looked_at() const { return looked_at_; }  ///< sets that were imported
 
  private:

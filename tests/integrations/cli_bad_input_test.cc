@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -202,6 +203,24 @@ TEST(BadDevice, TotalsThatNoPlanFileHoldsAreRefused) {
                                          "bf16: 313TFLOPS", "bf16: 0.000001GFLOPS"));
   expect_wrong("chip: ascend-910b-800t-a2", "chip: own",
                "^own\\.yaml:[0-9]+: chip: chips/own\\.yaml:[0-9]+: bf16 must be from 1e\\+06");
+}
+
+/// What lies beside a device file is its chip, also where it is of no use: the shipped one in its place would be a
+/// surprise.
+TEST(BadDevice, ChipsBesideItThatCannotBeTakenAreNotPassedOver) {
+  const Workplace place;
+  place.write("own.yaml", text_of(source_path("devices/ascend-910b-64g.yaml")));
+  const std::string chip = text_of(source_path("devices/chips/ascend-910b-800t-a2.yaml"));
+  const auto expect_wrong = [&](const std::string& says) {
+    expect_refused(place, {"simulate", small_model(), "--device", "own.yaml"}, "^own\\.yaml:[0-9]+: chip: " + says);
+  };
+  place.write("chips/ascend-910b-800t-a2.yaml", replaced(chip, "name: ascend-910b-800t-a2", "name: another"));
+  expect_wrong(
+      "chips/ascend-910b-800t-a2\\.yaml: the name is 'another', but the file is taken for "
+      "ascend-910b-800t-a2; name it as the file");
+  std::filesystem::remove(place.path("chips/ascend-910b-800t-a2.yaml"));
+  std::filesystem::create_directory(place.path("chips/ascend-910b-800t-a2.yaml"));
+  expect_wrong("chips/ascend-910b-800t-a2\\.yaml: ");
 }
 
 // ---- options --------------------------------------------------------------------------------------------------------

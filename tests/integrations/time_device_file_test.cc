@@ -234,6 +234,7 @@ TEST(TimeDeviceFile, MistakesOfBandsAndTerms) {
   EXPECT_NE(complaint(kFile + "bands: {dens: 4}\n").find("32: unknown key 'dens' in section bands"), std::string::npos);
   EXPECT_EQ(complaint(kFile + "measured: [pipeline, pipelines]\n"),
             "32: 'pipelines' is no term of step time; scripts/fit_device writes them, like tensor_parallel");
+  EXPECT_EQ(complaint(kFile + "measured: [pipeline, experts, pipeline]\n"), "32: pipeline stands twice; drop one");
   EXPECT_EQ(complaint(kFile + "measured: pipeline\n").substr(0, 15), "32: measured is");
   const std::string sheet = kFile.substr(0, kFile.find("fitted:"));
   EXPECT_NE(complaint(sheet + "constants: h100\nmeasured: [pipeline]\n").find("measured has no meaning here"),

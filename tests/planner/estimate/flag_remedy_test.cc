@@ -523,6 +523,19 @@ TEST(CheapestFlags, PointAtTheLineToChange) {
   EXPECT_TRUE(seen);
 }
 
+TEST(CheapestFlags, SayWhatDevicesOfAnUnknownNumberKeepThemFrom) {
+  std::string script = dense();
+  const Job counted = job_of(script);
+  script.replace(script.find("torchrun"), script.find("pretrain_gpt.py") - script.find("torchrun"), "python ");
+  const Job uncounted = job_of(script);
+  constexpr const char* kLeftOut = "the number of devices is not given, so that sharing optimizer state out";
+  for (const double part : {0.9, 0.01}) {
+    const Limit limit = part_of_peak(uncounted, part);
+    EXPECT_NE(remedy_of(uncounted, {limit}).reason.find(kLeftOut), std::string::npos) << part;
+    EXPECT_EQ(remedy_of(counted, {limit}).reason.find(kLeftOut), std::string::npos) << part;
+  }
+}
+
 TEST(CheapestFlags, OfARunThatIsNotUnderstoodAreNearAtMost) {
   const std::string script = dense("--no-such-argument 3");
   const Remedy remedy = remedy_of(job_of(script), {part_of_peak(job_of(script), 0.8)});

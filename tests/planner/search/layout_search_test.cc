@@ -396,7 +396,7 @@ TEST(LayoutSearch, CountsTheJobsOwnLayoutOnce) {
 }
 
 TEST(LayoutSearch, ThreadsAndWhatWasKnownChangeNothing) {
-  SmallSearch search(8, "greedy");
+  SmallSearch search(10, "greedy");
   search.halve_room();
   const LayoutSearchResult one = search.run(true, 1);
   const auto lines = search.lines();
