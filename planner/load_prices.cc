@@ -13,9 +13,9 @@ namespace {
 /// What all sections take more in chunks at the planned load: their ops again, one behind the other, instead of those
 /// in front of their ends, of which communication is hidden. As many chunks as their rooms need: each pays launches and
 /// latencies. 0: not known.
-double chunks_ns(const RankPlan& plan, const Machine& machine) {
+double chunks_ns(const RankPlan& plan, const PlanRequest& request) {
   const Program& program = plan.program;
-  const cost::OpPrices prices(plan.graph, machine);
+  const cost::OpPrices prices(plan.graph, request.machine);
   double more = 0;
   const auto ns = [&](TaskId task) { return static_cast<double>(program.estimate_ns[row(task)]); };
   for (const RowSection& section : row_sections(program)) {
@@ -28,8 +28,9 @@ double chunks_ns(const RankPlan& plan, const Machine& machine) {
     for (const TaskId task : section.loop) {
       const OpTemplateId op = program.schedule.tasks[row(task)].op_template;
       const auto load = static_cast<double>(site.fullest_load);
-      const double whole = prices.chunk_ns(op, load, 1);
-      if (whole > 0) more += ns(task) * chunks * prices.chunk_ns(op, load, chunks) / whole;
+      const double scale = program.schedule.tasks[row(task)].lane == Lane::compute ? request.time_scale : 1;
+      // What the estimate has besides, such as issuing copies, is there once.
+      more += ns(task) + scale * (chunks * prices.chunk_ns(op, load, chunks) - prices.chunk_ns(op, load, 1));
     }
     for (const TaskId task : section.tasks)
       if (program.schedule.tasks[row(task)].lane == Lane::compute) more -= ns(task);
@@ -39,9 +40,10 @@ double chunks_ns(const RankPlan& plan, const Machine& machine) {
 
 }  // namespace
 
-LoadPrices load_prices(const RankPlan& plan, const Machine& machine, double bytes_per_load, std::int64_t ranks) {
+LoadPrices load_prices(const RankPlan& plan, const PlanRequest& request, double bytes_per_load) {
+  const auto ranks = static_cast<double>(request.job.parallel.pipeline);
   return {.held_ns = plan.ns_per_byte * bytes_per_load,
-          .short_ns = std::sqrt(static_cast<double>(ranks)) * chunks_ns(plan, machine) / plan.figures.load};
+          .short_ns = std::sqrt(ranks) * chunks_ns(plan, request) / plan.figures.load};
 }
 
 double best_quantile(const LoadPrices& prices, std::int64_t devices) {

@@ -27,10 +27,9 @@ struct LoadPrices {
   [[nodiscard]] bool are_known() const { return held_ns > 0 && short_ns > 0; }
 };
 
-/// `bytes_per_load`: what a unit of load adds to the rank's peak; `ranks`: of the pipeline, which a delay of any holds
-/// up. 0: memory has no price that is known; a section of the plan cannot run in chunks. O(tasks + touches).
-[[nodiscard]] LoadPrices load_prices(const RankPlan& plan, const Machine& machine, double bytes_per_load,
-                                     std::int64_t ranks);
+/// `bytes_per_load`: what a unit of load adds to the rank's peak. A delay of any rank of the pipeline holds all up. 0:
+/// memory has no price that is known; a section of the plan cannot run in chunks. O(tasks + touches).
+[[nodiscard]] LoadPrices load_prices(const RankPlan& plan, const PlanRequest& request, double bytes_per_load);
 
 /// In [0, 1]. Where chunks have no price: 0.
 [[nodiscard]] double best_quantile(const LoadPrices& prices, std::int64_t devices);

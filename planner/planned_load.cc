@@ -97,9 +97,7 @@ void PlannedLoad::take(RankPlan& plan) {
   auto peaks = std::make_shared<const graph_build::PeakLoads>(plan.graph, plan.program.schedule,
                                                               request_.job.expert_load, most_load_);
   const bool is_priced = !request_.figures_only || !is_load_asked_for(request_);
-  const LoadPrices prices =
-      is_priced ? load_prices(plan, request_.machine, peaks->bytes_per_load(load_), request_.job.parallel.pipeline)
-                : LoadPrices{};
+  const LoadPrices prices = is_priced ? load_prices(plan, request_, peaks->bytes_per_load(load_)) : LoadPrices{};
   const auto chunks_ns = [peaks, short_ns = prices.short_ns, devices = devices_](double load) {
     return short_ns * peaks->mean_excess(load, devices);
   };

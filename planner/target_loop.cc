@@ -19,6 +19,8 @@ constexpr int kBisections = 3;
 constexpr Bytes kHostPackingShare = 128;
 constexpr Bytes kStrideShare = 400;
 constexpr Bytes kRoomyShare = 80;
+/// Of the best so far: at load 2 the greedy rule came to 2 % less on one rank of the reference job, from a first answer
+/// that was 0.2 % above (PlanStep.All16Ranks...).
 constexpr double kAsCheap = 1.02;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;

@@ -381,8 +381,9 @@ void read_chip_of(YamlMap& fields, const ReadChip& read_chip, Machine& machine) 
   fields.text("chip", name, Need::required);
   if (name.empty()) return;
   if (!is_plain_name(name))
-    return fields.wrong(
-        "chip", fmt::format("chip is {}; write the name of a file in devices/chips/, without .yaml", shown(name)));
+    return fields.wrong("chip", fmt::format("chip is {}; write the name of a file in chips/ beside this one, or of a "
+                                            "shipped one, without .yaml: lower-case letters, digits, dashes, dots",
+                                            shown(name)));
   Result<Chip> chip = read_chip(name);
   if (chip)
     machine.chip = std::move(chip).value();

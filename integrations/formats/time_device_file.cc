@@ -220,6 +220,9 @@ Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view 
   YamlMap root(document, *tree.value(), "", 1);
   TimeDeviceFile file;
   root.text("name", file.name, Need::required);
+  if (!file.name.empty() && !is_plain_name(file.name))
+    root.wrong("name", fmt::format("name is {}; write lower-case letters, digits, dashes and dots, like h100-500w",
+                                   shown(file.name)));
   if (auto sheet = root.section("sheet", Need::required)) read_sheet(document, *sheet, file.device.sheet);
   file.constants = file.name;
   root.text("constants", file.constants, Need::optional);

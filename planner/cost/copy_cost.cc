@@ -2,10 +2,10 @@
 
 #include <cmath>
 
+#include "planner/cost/nanoseconds.h"
+
 namespace tidemark::cost {
 namespace {
-
-constexpr double kNsPerSecond = 1e9;
 
 /// Nanoseconds of `work` at `per_second`. No work takes no time whatever the rate.
 double time_ns(double work, double per_second) {

@@ -2,14 +2,15 @@
 
 #include <cmath>
 
+#include "planner/cost/nanoseconds.h"
 #include "planner/cost/op_work.h"
 #include "planner/cost/rounded_max.h"
 
 namespace tidemark::cost {
 namespace {
 
-constexpr double kNsPerSecond = 1e9;
 constexpr std::int32_t kNoBlock = -1;
+constexpr double kLeastShare = 1e-9;  ///< of rows: the first ones
 
 /// Passes that a block's sites run for every micro-batch.
 bool is_of_pass(const OpTemplate& op) {
@@ -36,7 +37,10 @@ OpPrices::BlockTime OpPrices::time_of(const Block& block) const {
     const OpTemplate& op = graph_.op_templates[row(block.first_op_template) + static_cast<std::size_t>(i)];
     if (!is_of_pass(op)) continue;
     const OpWork work = op_work(op, machine_.chip, 1, 1);
-    (op.routed ? time.routed_s : time.fixed_s) += work.device_s;
+    DeviceTime device{.kept_s = op_work(op, machine_.chip, 1, kLeastShare).device_s};
+    (op.routed ? device.routed_s : device.even_s) = work.device_s - device.kept_s;
+    time.all += device;
+    if (op.lane == Lane::compute) time.compute += device;
     time.host_s += work.host_s;
   }
   return time;
@@ -46,9 +50,9 @@ OpPrices::Shares OpPrices::shares(OpTemplateId op, double load, std::int32_t chu
   const std::int32_t of = block_of_[row(op)];
   if (of == kNoBlock) return {};
   const BlockTime& block = blocks_[static_cast<std::size_t>(of)];
-  const double device_s = (block.fixed_s + load * block.routed_s) / chunks;
+  const bool computes = graph_.op_templates[row(op)].lane == Lane::compute;
+  const double device_s = (computes ? block.compute : block.all).at(load, chunks);
   const double both_s = rounded_max(device_s, block.host_s, kHostSharpness);
-  // Derivatives of the maximum, rounded: times what they belong to they add up to it.
   return {.device = std::pow(device_s / both_s, kHostSharpness - 1),
           .host = std::pow(block.host_s / both_s, kHostSharpness - 1)};
 }
@@ -68,7 +72,8 @@ std::int64_t OpPrices::ns(OpTemplateId op, double load) const {
 
 bool OpPrices::varies(OpTemplateId op) const {
   const std::int32_t of = block_of_[row(op)];
-  return graph_.op_templates[row(op)].routed || (of != kNoBlock && blocks_[static_cast<std::size_t>(of)].routed_s > 0);
+  return graph_.op_templates[row(op)].routed ||
+         (of != kNoBlock && blocks_[static_cast<std::size_t>(of)].all.routed_s > 0);
 }
 
 std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine, double time_scale) {

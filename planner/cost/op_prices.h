@@ -3,9 +3,16 @@
 // traffic and launches. Modelled.
 //
 // The device runs ops while the host issues those behind them, so that a block (a layer, the head) takes as long as the
-// slower of the two needs for its forward and backward, as a measured row's stage does (planner/step_time). What an op
-// is priced at is what the block would take less without it: its device time and its launches, each times what the
-// block's time grows by with it. Prices of a block's ops so add up to the block's time.
+// slower of the two needs for its forward and backward, as a measured row's stage does (planner/step_time). An op is
+// priced at its device time and its launches, each times what the block's time grows by with a second of either: the
+// derivatives of the rounded maximum, times what they belong to, add up to it. So a job that waits for the host pays
+// for launches and nothing for shorter kernels, and another the reverse.
+//
+// Of the compute lane the device's time is that lane's alone: what runs beside it hides no launches. Communication
+// hides behind the host where the host takes longer than kernels and communication together.
+//
+// Approximations: with the load, and by chunks, a block's time changes in proportion to its rows, but for what is the
+// same however few they are. A price per op, not a lane of launches in the simulation: decisions need prices.
 
 #include <cstdint>
 #include <vector>
@@ -20,9 +27,8 @@ class OpPrices {
  public:
   OpPrices(const Graph& graph, const Machine& machine);
 
-  /// Of one op on its lane at expert load `load`: what its kernels take, of collectives their hops and the transfer, or
-  /// its share of what the host takes. `given` costs are taken as they are, a quantum for a nanosecond. Receives take
-  /// no lane time.
+  /// Of one op on its lane at expert load `load`; of collectives hops are part of it. `given` costs are taken as they
+  /// are, a quantum for a nanosecond. Receives take no lane time.
   [[nodiscard]] std::int64_t ns(OpTemplateId op, double load) const;
   /// Of one of so many chunks of its rows, unrounded: what is launched, or has latency, takes that in each.
   [[nodiscard]] double chunk_ns(OpTemplateId op, double load, std::int32_t chunks) const;
@@ -30,9 +36,23 @@ class OpPrices {
   [[nodiscard]] bool varies(OpTemplateId op) const;
 
  private:
-  /// Seconds of one forward and backward of a block, at load 1.
+  /// Seconds of a lane in one forward and backward of a block, at load 1.
+  struct DeviceTime {
+    double kept_s = 0;    ///< however few rows there are
+    double even_s = 0;    ///< in proportion to the rows
+    double routed_s = 0;  ///< and to the load
+    [[nodiscard]] double at(double load, std::int32_t chunks) const {
+      return kept_s + (even_s + load * routed_s) / chunks;
+    }
+    DeviceTime& operator+=(const DeviceTime& other) {
+      kept_s += other.kept_s;
+      even_s += other.even_s;
+      routed_s += other.routed_s;
+      return *this;
+    }
+  };
   struct BlockTime {
-    double fixed_s = 0, routed_s = 0;  ///< of the device; what has routed rows takes in proportion to the load
+    DeviceTime compute, all;  ///< of the compute lane, and with communication
     double host_s = 0;
   };
   /// What a block's time grows by with a second of either.
@@ -45,7 +65,7 @@ class OpPrices {
   const Graph& graph_;
   const Machine& machine_;
   std::vector<BlockTime> blocks_;
-  std::vector<std::int32_t> block_of_;  ///< per op template; -1: none
+  std::vector<std::int32_t> block_of_;  ///< per op template; -1: none that launches anything
 };
 
 /// Per op of the graph; `time_scale` multiplies compute-lane times (1: as modelled).

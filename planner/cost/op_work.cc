@@ -62,9 +62,12 @@ OpWork op_work(const OpTemplate& op, const Chip& chip, double load, double share
   const double scale = (op.routed ? load : 1.0) * share;
   const double launches_s = cost.launches * chip.rates.launch_s;
   if (op.lane == Lane::compute) return {.device_s = kernels_s(cost, chip, scale), .host_s = launches_s};
-  const double device_s = sent_s(cost.link_bytes * scale, cost.group.pattern, span_of(cost), {}, chip);
-  const bool is_ring = cost.group.pattern == GroupShape::Pattern::ring;
-  return {.device_s = device_s, .host_s = launches_s + (is_ring ? collective_latency_s(span_of(cost), chip) : 0)};
+  if (cost.kind != WorkKind::transfer) return {};
+  const GroupSpan span = span_of(cost);
+  // A gather is issued with the reduction behind it, as rows count one collective a module.
+  const bool keeps_host = cost.launches > 0 && cost.group.pattern == GroupShape::Pattern::ring;
+  return {.device_s = sent_s(cost.link_bytes * scale, cost.group.pattern, span, {}, chip),
+          .host_s = launches_s + (keeps_host ? collective_latency_s(span, chip) : 0)};
 }
 
 }  // namespace tidemark::cost

@@ -8,7 +8,7 @@ namespace tidemark::cost {
 
 struct OpWork {
   double device_s = 0;  ///< on its lane: kernels, or hops and transfer
-  double host_s = 0;    ///< issuing its kernels, and the hops of rings, which the launches behind them wait for
+  double host_s = 0;    ///< issuing its kernels, and the hops of a ring that it issues: launches behind wait for them
 };
 
 /// Of `share` of its rows at expert load `load`; launches and latencies are the same however few they are. Nothing for

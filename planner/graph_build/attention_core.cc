@@ -1,5 +1,6 @@
 #include "planner/graph_build/attention_core.h"
 
+#include "planner/cost/launch_counts.h"
 #include "planner/graph_build/op_cost.h"
 
 namespace tidemark::graph_build {
@@ -12,7 +13,7 @@ OpCost core_cost(const DeviceShapes& s, bool is_backward) {
   const double pairs = static_cast<double>(s.tokens) * static_cast<double>(s.sequence) / 2;
   return {.kind = WorkKind::attention,
           .flops = 2 * pairs * static_cast<double>(s.heads * width),
-          .launches = 2,
+          .launches = cost::kAttentionLaunches,
           .attention = {.tokens = static_cast<double>(s.tokens),
                         .length = static_cast<double>(s.sequence),
                         .heads = static_cast<double>(s.heads),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -142,6 +143,7 @@ void BlockBuilder::op(OpPhase phase, OpDraft draft) {
 
 OpDraft BlockBuilder::named(OpDraft draft) const {
   if (part_ != kWhole) draft.name += fmt::format(".part{}", part_);
+  draft.backward_launches = backward_launches_;
   return draft;
 }
 
@@ -155,7 +157,8 @@ void BlockBuilder::record(OpPhase phase, OpDraft draft) {
                            .ends_rows = draft.ends_rows},
                     .tag = phase == OpPhase::forward ? tag_ : std::string(),
                     .part = part_,
-                    .replays_routing = draft.replays_routing};
+                    .replays_routing = draft.replays_routing,
+                    .backward_launches = draft.backward_launches};
   for (const Ref ref : draft.reads) recorded.accesses.push_back(read_access(ref));
   for (const Ref ref : draft.writes) recorded.accesses.push_back(write_access(ref));
   (phase == OpPhase::forward ? forward_ : backward_).push_back(std::move(recorded));
@@ -260,13 +263,18 @@ PassProgram BlockBuilder::make_program(const std::vector<Recorded>& ops) {
 }
 
 void BlockBuilder::share_backward_launches() {
-  const auto of = [](const std::vector<Recorded>& ops) {
-    return std::accumulate(ops.begin(), ops.end(), 0.0,
-                           [](double sum, const Recorded& recorded) { return sum + recorded.op.cost.launches; });
+  struct Launches {
+    double forward = 0, backward = 0;
   };
-  const double forward = of(forward_), backward = of(backward_);
-  if (forward <= 0 || backward <= 0) return;  // parameters have no forward
-  for (Recorded& recorded : backward_) recorded.op.cost.launches *= backward_launches_ * forward / backward;
+  std::map<double, Launches> groups;
+  for (auto [ops, sum] : {std::pair(&forward_, &Launches::forward), std::pair(&backward_, &Launches::backward)})
+    for (const Recorded& recorded : *ops)
+      if (recorded.op.lane == Lane::compute) groups[recorded.backward_launches].*sum += recorded.op.cost.launches;
+  for (Recorded& recorded : backward_) {
+    const Launches& group = groups[recorded.backward_launches];
+    if (recorded.op.lane != Lane::compute || group.forward <= 0) continue;  // parameters have no forward
+    recorded.op.cost.launches *= recorded.backward_launches * group.forward / group.backward;
+  }
 }
 
 BlockProgram BlockBuilder::finish(Graph& graph) {

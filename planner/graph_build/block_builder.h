@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/graph.h"
@@ -84,6 +85,7 @@ struct OpDraft {
   bool replays_routing = false;  ///< in a recipe: reads recorded routing instead of deciding it again
   std::vector<Ref> reads;
   std::vector<Ref> writes;
+  double backward_launches = 0;  ///< BlockBuilder's
 };
 
 class BlockBuilder {
@@ -118,8 +120,9 @@ class BlockBuilder {
   /// A dW op: now, or at the next flush.
   void weight_gradient(OpDraft draft);
   void flush();
-  /// Launches of the backward, of the forward's: ops share them as what they stand for says (OpCost::launches).
-  void backward_launches(double of_forward) { backward_launches_ = of_forward; }
+  /// Of kernels on the device that follow, backward launches as many times as forward; they share them as
+  /// OpCost::launches says. Returns what held before.
+  double backward_launches(double of_forward) { return std::exchange(backward_launches_, of_forward); }
   /// Ops and recipes that follow, until join_parts(), are of one of several parts that are done alike, numbered from 0;
   /// ops are called after it.
   void part(std::int32_t number);
@@ -142,6 +145,7 @@ class BlockBuilder {
     std::string tag;
     std::int32_t part = kWhole;
     bool replays_routing = false;
+    double backward_launches = 0;  ///< of those of the same number, of the forward's
     std::vector<ProgramAccess> accesses;
     OpTemplateId id = kNone<OpTemplateId>;
   };

@@ -1,11 +1,10 @@
 #include "planner/graph_build/elementwise.h"
 
+#include "planner/cost/launch_counts.h"
 #include "planner/graph_build/op_cost.h"
 
 namespace tidemark::graph_build {
 namespace {
-
-constexpr double kActivationLaunches = 2;
 
 template <class T>
 std::vector<T> joined(std::vector<T> list, const std::vector<T>& more) {
@@ -50,21 +49,23 @@ std::int64_t activation_inputs(const ModelSpec& model, std::int64_t width) {
 void forward_activation(const BlockContext& c, const std::string& name, Rows rows, std::int64_t width, Ref in, Ref out,
                         std::vector<Ref> scales) {
   const std::int64_t columns = activation_inputs(c.model, width) + width;
-  c.builder.op(OpPhase::forward, {.name = name,
-                                  .cost = vector_cost(BlockContext::bytes(rows.count, columns), kActivationLaunches),
-                                  .routed = rows.routed,
-                                  .reads = joined({in}, scales),
-                                  .writes = {out}});
+  c.builder.op(OpPhase::forward,
+               {.name = name,
+                .cost = vector_cost(BlockContext::bytes(rows.count, columns), cost::kActivationLaunches),
+                .routed = rows.routed,
+                .reads = joined({in}, scales),
+                .writes = {out}});
 }
 
 void backward_activation(const BlockContext& c, const std::string& name, Rows rows, std::int64_t width, Ref in,
                          Ref d_out, Ref d_in, std::vector<Ref> scales, std::vector<Ref> d_scales) {
   const std::int64_t columns = 2 * activation_inputs(c.model, width) + width;
-  c.builder.op(OpPhase::backward, {.name = name + "_backward",
-                                   .cost = vector_cost(BlockContext::bytes(rows.count, columns), kActivationLaunches),
-                                   .routed = rows.routed,
-                                   .reads = joined({in, d_out}, scales),
-                                   .writes = joined({d_in}, d_scales)});
+  c.builder.op(OpPhase::backward,
+               {.name = name + "_backward",
+                .cost = vector_cost(BlockContext::bytes(rows.count, columns), cost::kActivationLaunches),
+                .routed = rows.routed,
+                .reads = joined({in, d_out}, scales),
+                .writes = joined({d_in}, d_scales)});
 }
 
 }  // namespace tidemark::graph_build

@@ -1,5 +1,6 @@
 #include "planner/graph_build/mla.h"
 
+#include "planner/cost/launch_counts.h"
 #include "planner/graph_build/elementwise.h"
 #include "planner/graph_build/linear.h"
 #include "planner/graph_build/op_cost.h"
@@ -42,9 +43,9 @@ OpCost key_value_cost(const BlockContext& c) {
   return matmul_cost(c.shapes.tokens, w.kv_latent, w.kv_up);
 }
 
-/// Of cost::kMlaLaunches, projections and norms aside: parts are split, rotated, spread over heads and joined again.
-/// How they share them is assumed.
-constexpr double kQueryLaunches = 6, kKeyValueLaunches = 8;
+/// Parts are split, rotated, spread over heads and joined again. How the two share what projections, two norms and the
+/// rotation of plain attention leave of cost::kMlaLaunches is assumed.
+constexpr double kQueryLaunches = 6, kKeyValueLaunches = cost::kMlaLaunches - kQueryLaunches - 2;
 
 /// Rotary embedding of the rope part, then concatenation with the rest.
 OpCost query_rotary_cost(const BlockContext& c) {

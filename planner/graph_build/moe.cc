@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "planner/cost/launch_counts.h"
 #include "planner/graph_build/elementwise.h"
 #include "planner/graph_build/expert_exchange.h"
 #include "planner/graph_build/op_cost.h"
@@ -10,9 +11,10 @@ namespace tidemark::graph_build {
 namespace {
 
 constexpr const char* kOutTag = "mlp_out";
-/// Of cost::kMoeLaunches, the products and the activation aside. Rows of measured steps tell their sum alone; how many
-/// of them each piece has is assumed.
-constexpr double kRouterLaunches = 45, kPermuteLaunches = 20, kSortLaunches = 10;
+/// Rows of measured steps tell the sum alone; how the pieces share it is assumed.
+constexpr double kPermuteLaunches = 20, kSortLaunches = 10;  ///< either way, there and back
+constexpr double kRouterLaunches =
+    cost::kMoeLaunches - 2 * (kPermuteLaunches + kSortLaunches) - 2 - cost::kActivationLaunches;
 
 /// Calls `record` for every part of the exchange, with the shapes of that part alone.
 template <class Record>

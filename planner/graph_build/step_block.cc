@@ -1,6 +1,5 @@
 #include "planner/graph_build/step_block.h"
 
-#include "planner/cost/launch_counts.h"
 #include "planner/graph_build/block_ends.h"
 #include "planner/graph_build/layer.h"
 #include "planner/graph_build/vocabulary.h"
@@ -22,7 +21,6 @@ StepBlock make_layer_block(const BlockInput& input, LayerKind kind) {
 
 StepBlock make_embedding_block(const BlockInput& input) {
   BlockBuilder b("embedding", input.shapes.late_weight_gradients);
-  b.backward_launches(4 / cost::kLookupLaunches);
   const BlockContext c{b, input.shapes, input.job.model};
   for (const ParameterSite& site : rank_parameters(input.job, 0)) {
     if (site.kind == ParameterSite::Kind::embedding) b.bind_parameters(Scope::parameters, site.groups);
@@ -38,7 +36,6 @@ StepBlock make_embedding_block(const BlockInput& input) {
 
 StepBlock make_head_block(const BlockInput& input, const EndParameters& parameters, HeadPosition position) {
   BlockBuilder b("head", input.shapes.late_weight_gradients);
-  b.backward_launches(1);  // loss and products have as many either way
   const BlockContext c{b, input.shapes, input.job.model};
   bind_ends(b, parameters);
   StepBlock block;

@@ -9,7 +9,23 @@ namespace tidemark::graph_build {
 namespace {
 
 constexpr std::int64_t kFp32Bytes = 4;
-constexpr double kLossLaunches = cost::kHeadLaunches - 2;  // the final norm and the product have one each
+constexpr double kLossLaunches = cost::kHeadLaunches - 2;  ///< the final norm and the product have one each
+
+/// What is recorded meanwhile launches so many times as much backward as forward.
+class BackwardLaunches {
+ public:
+  BackwardLaunches(BlockBuilder& builder, double of_forward)
+      : builder_(builder), before_(builder.backward_launches(of_forward)) {}
+  ~BackwardLaunches() { builder_.backward_launches(before_); }
+  BackwardLaunches(const BackwardLaunches&) = delete;
+  BackwardLaunches& operator=(const BackwardLaunches&) = delete;
+
+ private:
+  BlockBuilder& builder_;
+  const double before_;
+};
+
+constexpr double kHeadBackward = 1, kLookupBackward = cost::kLookupBackwardLaunches / cost::kLookupLaunches;
 
 Linear logits_linear(const BlockContext& c, const Head& head) {
   return {.name = head.prefix + ".logits",
@@ -26,6 +42,7 @@ Bytes fp32_bytes(const BlockContext& c) {
 }  // namespace
 
 void forward_lookup(const BlockContext& c, const std::string& group, Ref out) {
+  const BackwardLaunches launches(c.builder, kLookupBackward);
   const std::int64_t columns = c.model.hidden;
   // Each tensor rank finds the rows of its share of the vocabulary; the sum over ranks is complete.
   const Ref partial = partial_sum(c, "embedding.lookup", out, columns);
@@ -37,6 +54,7 @@ void forward_lookup(const BlockContext& c, const std::string& group, Ref out) {
 }
 
 void backward_lookup(const BlockContext& c, const std::string& group, Ref d_out) {
+  const BackwardLaunches launches(c.builder, kLookupBackward);
   const std::int64_t columns = c.model.hidden;
   const Ref gathered = gather_tokens(c, OpPhase::backward, "embedding.gradient", {d_out}, columns);
   c.builder.weight_gradient({.name = "embedding.lookup_dw",
@@ -47,6 +65,7 @@ void backward_lookup(const BlockContext& c, const std::string& group, Ref d_out)
 
 HeadTensors forward_head(const BlockContext& c, const Head& head, Ref x) {
   BlockBuilder& b = c.builder;
+  const BackwardLaunches launches(b, kHeadBackward);
   b.module(head.prefix);
   const HeadTensors t{.final_norm_out = b.saved("final_norm_out", c.local_bytes(c.model.hidden)),
                       .logits_fp32 = b.saved("logits_fp32", fp32_bytes(c))};
@@ -69,6 +88,7 @@ HeadTensors forward_head(const BlockContext& c, const Head& head, Ref x) {
 void backward_head(const BlockContext& c, const Head& head, const HeadTensors& t, Ref x, Ref d_x,
                    const std::vector<Ref>& more) {
   BlockBuilder& b = c.builder;
+  const BackwardLaunches launches(b, kHeadBackward);
   b.module(head.prefix);
   const Ref d_fp32 = b.temporary("logits_fp32_gradient", fp32_bytes(c));
   b.op(OpPhase::backward, {.name = head.prefix + ".loss_backward",

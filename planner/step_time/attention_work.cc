@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "planner/cost/attention_time.h"
+#include "planner/cost/launch_counts.h"
 #include "planner/cost/matmul_time.h"
 #include "planner/cost/memory_time.h"
 
@@ -110,7 +111,7 @@ Passes fused_core(const StepSetting& setting) {
                                                             setting.device);
   Passes passes;
   passes.forward.attention_s = core.forward_s;
-  passes.forward.launches = 2;
+  passes.forward.launches = cost::kAttentionLaunches;
   passes.backward.attention_s = core.backward_s;
   return passes;
 }

@@ -47,7 +47,8 @@ Passes embedding_passes(const StepSetting& setting) {
   const double table_bytes = kElementBytes * rank.vocabulary * rank.hidden;
   Passes passes;
   passes.forward = {.vector_s = cost::memory_s(row_bytes, setting.device), .launches = cost::kLookupLaunches};
-  passes.backward = {.vector_s = cost::memory_s(row_bytes + table_bytes, setting.device), .launches = 4};
+  passes.backward = {.vector_s = cost::memory_s(row_bytes + table_bytes, setting.device),
+                     .launches = cost::kLookupBackwardLaunches};
   const cost::GroupSpan span = cost::group_span(setting.run.tensor, 1, setting.device);
   passes.forward.tensor_s = cost::ring_s(kElementBytes * rank.tokens * rank.hidden, 2, span,
                                          {.share = setting.run.network_share}, setting.device);

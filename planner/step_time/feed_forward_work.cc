@@ -120,7 +120,8 @@ Passes shared(const StepSetting& setting) {
 
 PassCost dense_activation(const StepSetting& setting) {
   const double factor = setting.run.fused_vector_share * setting.software.activation_factor;
-  return {.vector_s = factor * activation_s(setting, setting.rank.tokens, setting.rank.ffn), .launches = 2};
+  return {.vector_s = factor * activation_s(setting, setting.rank.tokens, setting.rank.ffn),
+          .launches = cost::kActivationLaunches};
 }
 
 Passes dense_passes(const StepSetting& setting) {
@@ -136,7 +137,7 @@ MoePasses moe_passes(const StepSetting& setting) {
       setting.software.activation_factor * activation_s(setting, fullest_rows(setting), setting.rank.expert_ffn);
   return {.routed = routed(setting, activation_forward_s),
           .shared = shared(setting),
-          .activation = {.vector_s = activation_forward_s, .launches = 2}};
+          .activation = {.vector_s = activation_forward_s, .launches = cost::kActivationLaunches}};
 }
 
 }  // namespace tidemark::step_time

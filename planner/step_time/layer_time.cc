@@ -14,8 +14,8 @@ namespace tidemark::step_time {
 namespace {
 
 constexpr double kElementBytes = 2;
-/// Launches of a dense layer that its modules count themselves: fused attention's two, the feed-forward's six.
-constexpr double kCountedLaunches = 8;
+/// Launches of a dense layer that its modules count themselves.
+constexpr double kCountedLaunches = cost::kAttentionLaunches + cost::kFeedForwardLaunches;
 /// Share of attention beside which keys and values may go round, and backward beside forward: defaults, not fitted.
 constexpr double kContextBesideAttention = 0.8, kAttentionBackward = 2.5;
 

@@ -796,7 +796,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"NoChip", "chip: ascend-910b-800t-a2\n", "", "name",
                 "the file lacks the key 'chip'; add `chip: <name>`"},
         BadCase{"ChipByPath", "chip: ascend-910b-800t-a2", "chip: ../chips/h100", "chip",
-                "chip is '../chips/h100'; write the name of a file in devices/chips/, without .yaml"},
+                "chip is '../chips/h100'; write the name of a file in chips/ beside this one, or of a shipped one, "
+                "without .yaml: lower-case letters, digits, dashes, dots"},
         BadCase{"BareTime", "copy_launch: 10us", "copy_launch: 5", "copy_launch",
                 "copy_launch: '5' is not a time; write a number and a unit (ns, us, ms, s), like 10us"},
         BadCase{"AbsurdTime", "copy_launch: 10us", "copy_launch: 5s", "copy_launch",

@@ -54,17 +54,19 @@ class PlannedLoads : public ::testing::Test {
   static constexpr graph_build::ExpertLoadSpec kLoad{
       .mean = 1, .coefficient_of_variation = 0.3, .layer_correlation = 0.5};
 
-  static PlanOutcome planned(double quantile, std::optional<Bytes> budget = {}, std::optional<double> load = {},
-                             int threads = 0) {
+  static PlanRequest request(double quantile) {
     graph_build::JobSpec job = grouped_job();
     job.expert_load = kLoad;
     job.expert_load.quantile = quantile;
-    Result<PlanOutcome> outcome = plan_step({.job = std::move(job),
-                                             .machine = testing::ascend_910b(),
-                                             .policy = policies::find_policy("optimal"),
-                                             .budget_bytes = budget,
-                                             .load = load,
-                                             .threads = threads});
+    return {.job = std::move(job), .machine = testing::ascend_910b(), .policy = policies::find_policy("optimal")};
+  }
+  static PlanOutcome planned(double quantile, std::optional<Bytes> budget = {}, std::optional<double> load = {},
+                             int threads = 0) {
+    PlanRequest of = request(quantile);
+    of.budget_bytes = budget;
+    of.load = load;
+    of.threads = threads;
+    Result<PlanOutcome> outcome = plan_step(of);
     EXPECT_TRUE(outcome.ok());
     return outcome.ok() ? std::move(outcome).value() : PlanOutcome{};
   }
@@ -131,11 +133,10 @@ TEST_F(PlannedLoads, AreWhereTheExpectedStepIsShortest) {
     const Bytes budget = enough + tenths * (enough - reserve()) / 10;
     const PlanOutcome outcome = planned(0, budget);
     ASSERT_TRUE(outcome.fits());
-    const auto ranks = static_cast<std::int64_t>(outcome.ranks.size());
     const auto expected_ns = [&](const RankPlan& rank) {
       const RankFigures& f = rank.figures;
       const graph_build::PeakLoads peaks(rank.graph, rank.program.schedule, kLoad, kMostLoad);
-      const LoadPrices prices = load_prices(rank, testing::ascend_910b(), peaks.bytes_per_load(f.load), ranks);
+      const LoadPrices prices = load_prices(rank, request(0), peaks.bytes_per_load(f.load));
       return static_cast<double>(f.added_ns) + prices.short_ns * peaks.mean_excess(f.load, kDevices);
     };
     for (const double load : {1.0, 1.1, 1.2, 1.3, 1.5, 2.0}) {

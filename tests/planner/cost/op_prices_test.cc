@@ -113,7 +113,7 @@ TEST(OpPrices, OfABlockAddUpToTheSlowerOfDeviceAndHost) {
   EXPECT_NEAR(sum_ns(block(10, 30), machine, 1), 80'000, 1);
 }
 
-TEST(OpPrices, OfAnOpIsWhatTheBlockTakesMoreWithIt) {
+TEST(OpPrices, OfAnOpIsWhatTheBlockGrowsByWithIt) {
   const Machine machine = launching_machine();
   std::mt19937 random(5);
   std::uniform_real_distribution<double> bytes(0, 20e6), launches(0, 8);
@@ -149,6 +149,33 @@ TEST(OpPrices, ChunksAreLaunchedEach) {
   const Machine machine = launching_machine();
   EXPECT_NEAR(10 * sum_ns(graph, machine, 1, 10), 800'000, 1) << "hidden";
   EXPECT_NEAR(sum_ns(graph, machine, 1, 1'000'000), 8'000, 1);
+}
+
+/// 5 us of kernels and 6 of communication that may run beside them do not hide 9 us of launches.
+TEST(OpPrices, WhatRunsBesideKernelsHidesNoLaunches) {
+  Machine machine = launching_machine();
+  machine.chip.rates.hop_s = 0;
+  const OpTemplate exchange{.lane = Lane::intra_comm,
+                            .cost = {.kind = WorkKind::transfer,
+                                     .link_bytes = 600e3,
+                                     .group = {.ranks = 4, .per_node = 4, .pattern = GroupShape::Pattern::exchange}}};
+  const auto prices_of = [&](double launches) {
+    const Graph graph = block_of({launched(vector_op(5e6), launches), exchange});
+    const OpPrices prices(graph, machine);
+    return std::pair(prices.ns(id_of<OpTemplateId>(0), 1), prices.ns(id_of<OpTemplateId>(1), 1));
+  };
+  EXPECT_GE(prices_of(4.5).first, 9'000);
+  EXPECT_LE(prices_of(4.5).second, 6'000);
+  EXPECT_EQ(prices_of(0.5), std::pair(std::int64_t{5'000}, std::int64_t{6'000}));
+  EXPECT_EQ(prices_of(100).second, 0) << "hidden behind the host";
+}
+
+/// What a weight's gradient is added to is as large in every chunk.
+TEST(OpPrices, WorkThatChunksDoNotShareOutHidesTheirLaunches) {
+  OpTemplate op = product_op(WorkKind::matmul, kProduct, 50e6);
+  op.cost.product.has_inner_tokens = true;
+  const Graph graph = block_of({launched(op, 3)});
+  EXPECT_NEAR(sum_ns(graph, launching_machine(), 1, 1'000'000), 51'000, 1) << "and operands of a product";
 }
 
 /// A ring's hops are the host's too: launches behind it wait for them. What the optimizer runs once a step is no pass.

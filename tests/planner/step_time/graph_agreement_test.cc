@@ -1,5 +1,5 @@
 // What a plan's graph and the model of measured rows say of one layer: products, attention, weights' gradients and
-// launches are the same work, counted twice by code that shares only the kernels' prices.
+// launches are the same work, counted twice by code that shares only the kernels' prices and what software launches.
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include "planner/cost/launch_counts.h"
 #include "planner/cost/memory_time.h"
 #include "planner/cost/op_prices.h"
+#include "planner/cost/op_work.h"
 #include "planner/graph_build/step_graph.h"
 #include "planner/step_time/layer_time.h"
 #include "planner/step_time/software.h"
@@ -64,6 +65,8 @@ struct LayerWork {
   double forward_products_s = 0, backward_products_s = 0, forward_attention_s = 0, backward_attention_s = 0;
   double gradient_bytes = 0;  ///< of weights: read and written
   double forward_launches = 0, backward_launches = 0;
+  double host_s = 0;
+  double step_s = 0;  ///< of all lanes, one behind the other
 };
 
 bool is_product(const OpCost& cost) {
@@ -85,6 +88,8 @@ LayerWork graph_work(const Graph& graph, const Machine& machine, const std::stri
     const double seconds = prices.chunk_ns(op.op_template, 1, 1) * 1e-9;
     const bool is_forward = op_template.phase == OpPhase::forward;
     (is_forward ? work.forward_launches : work.backward_launches) += op_template.cost.launches;
+    work.host_s += cost::op_work(op_template, machine.chip, 1, 1).host_s;
+    work.step_s += seconds;
     if (op_template.lane != Lane::compute) continue;
     if (is_product(op_template.cost)) {
       (is_forward ? work.forward_products_s : work.backward_products_s) += seconds;
@@ -126,6 +131,14 @@ TEST(GraphAgreement, ALayerTakesWhatRowsArePricedAt) {
     EXPECT_NEAR(work.backward_attention_s / backward.attention_s, 1, 0.001) << named.name;
     EXPECT_NEAR(work.forward_launches, forward.launches, 3) << named.name;
     EXPECT_NEAR(work.backward_launches, backward.launches, 5) << named.name;
+    const double launches = forward.launches + backward.launches;
+    const double latency_s = forward.latency_s + backward.latency_s;
+    EXPECT_NEAR(work.host_s / (launches * machine.chip.rates.launch_s + latency_s), 1, 0.05) << named.name;
+    // A host fifty times as slow keeps both waiting.
+    Machine slow = machine;
+    slow.chip.rates.launch_s *= 50;
+    const double waited_s = launches * slow.chip.rates.launch_s + latency_s;
+    EXPECT_NEAR(graph_work(graph.value(), slow, named.named).step_s / waited_s, 1, 0.05) << named.name;
   }
 }
 
