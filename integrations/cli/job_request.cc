@@ -19,6 +19,7 @@
 #include "integrations/formats/plan_ranges.h"
 #include "planner/graph_build/layer_time.h"
 #include "planner/graph_build/load_shape.h"
+#include "planner/search/auto_placement.h"
 #include "policies/policies.h"
 
 namespace tidemark::cli {
@@ -134,6 +135,15 @@ Status read_time_scale(const JobOptions& options, plan::PlanRequest& request) {
   return {};
 }
 
+/// Of `placement: auto`. The placement found is noted on `console`.
+Status place_layers(plan::PlanRequest& request, const Console* console) {
+  if (!request.job.parallel.auto_placement) return {};
+  const Result<search::AutoPlacement> placed = search::place_automatically(request);
+  if (!placed) return placed.error();
+  if (console != nullptr) console->note("placement: auto: " + search::describe(placed.value()));
+  return {};
+}
+
 /// `place`: what an error of the search for the file begins with.
 Result<Machine> machine_at(const Result<std::filesystem::path>& device, std::string_view place) {
   if (!device) return bad_input(std::string(place) + device.error().message);
@@ -242,6 +252,8 @@ Result<plan::PlanRequest> read_request(const JobOptions& options, const Console*
   if (Status status = read_loads(options, request, console); !status) return status.error();
   if (Status status = read_time_scale(options, request); !status) return status.error();
   if (Status status = apply_calibration(options, request, console); !status) return status.error();
+  if (!options.any_layout)
+    if (Status status = place_layers(request, console); !status) return status.error();
   return request;
 }
 

@@ -279,8 +279,16 @@ graph_build::SlotChoice read_parallel(YamlDocument& document, YamlMap fields, gr
   fields.integer("communicators", parallel.communicators, Need::optional);
   fields.quantity("framework_memory", parallel.framework_bytes, parse_bytes, "192MiB", Need::optional);
   graph_build::SlotChoice choice;
-  if (auto placement = fields.section("placement", Need::optional))
-    choice = read_placement(document, *placement, parallel);
+  const YamlNode* placement = fields.any("placement", "auto", Need::optional);
+  if (placement != nullptr && placement->is_scalar()) {
+    parallel.auto_placement = placement->text == "auto";
+    if (!parallel.auto_placement)
+      fields.wrong("placement", fmt::format("placement is {}; write auto, or a section with noop_slots, mtp_slot, "
+                                            "head_stage or ranks",
+                                            described(*placement)));
+  } else if (auto section = fields.section("placement", Need::optional)) {
+    choice = read_placement(document, *section, parallel);
+  }
   fields.finish();
   return choice;
 }
@@ -321,7 +329,9 @@ void read_expert_load(YamlMap fields, graph_build::ExpertLoadSpec& load) {
 void check_job(YamlDocument& document, const graph_build::SlotChoice& choice, graph_build::JobSpec& job) {
   const bool explicit_ranks = !job.parallel.slots.empty();
   graph_build::LayerPlacement placement;
-  if (!explicit_ranks) {
+  if (job.parallel.auto_placement) {
+    graph_build::fill_stages_evenly(job.model, job.parallel);
+  } else if (!explicit_ranks) {
     placement = graph_build::place_layers(job.model, job.parallel, choice);
     job.parallel.slots = placement.slots;
   }

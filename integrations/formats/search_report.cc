@@ -61,15 +61,18 @@ std::string counts(const SearchReport& report) {
   if (text.back() == ';') text.pop_back();
   return text + fmt::format(
                     "\n  {} without room for static memory, {} with a bound above what was found, {} planned, of "
-                    "which {} do not fit\n",
-                    r.over_static, r.bounded_away, r.planned, r.misfit);
+                    "which {} do not fit\n  {} of these have a placement found for their degrees\n",
+                    r.over_static, r.bounded_away, r.planned, r.misfit, r.placed);
 }
 
 std::string verdict(const SearchReport& report) {
   const search::LayoutSearchResult& r = report.result;
   if (r.best.empty()) return "NONE FITS  no layout that was planned fits\n";
   if (r.proven())
-    return fmt::format("PROVEN  no layout is faster than the {} below, under this model\n", r.best.size());
+    return fmt::format(
+        "PROVEN  no layout is faster than the {} below, under this model, with empty slots at the tail, back or "
+        "front\n",
+        r.best.size());
   return fmt::format(
       "BEST FOUND  {} layouts were not planned whose bound is below the last one shown; --most-planned "
       "looks further\n",
@@ -137,7 +140,7 @@ std::string changes(const search::SearchLayout& from, const search::SearchLayout
   flag("TP-extend-EP", a.tensor_extends_expert, b.tensor_extends_expert);
   flag("hierarchical exchange", a.hierarchical_expert_communication, b.hierarchical_expert_communication);
   flag("overlap", a.overlap_forward_backward, b.overlap_forward_backward);
-  return text.empty() ? "other empty slots" : text;
+  return text.empty() ? "another placement of layers" : text;
 }
 
 std::string given_lines(const SearchReport& report) {
@@ -185,6 +188,7 @@ Json layout_json(const SearchReport& report, const search::RankedLayout& ranked)
                {"tokens_per_s", tokens_per_s(report, f)},
                {"binds", f.fits ? search::binding_of(f) : "memory"},
                {"unmeasured_terms", unmeasured_in(report, ranked).names()}};
+  if (ranked.layout.spread == search::Spread::found) json["layers_by_stage"] = ranked.layout.placement.layers;
   for (const auto& [name, ns] : parts_of(f)) json[std::string(name) + "_ms"] = ms(ns);
   return json;
 }
@@ -221,6 +225,7 @@ std::string search_json(const SearchReport& report) {
                {"bounded_away", r.bounded_away},
                {"planned", r.planned},
                {"misfit", r.misfit},
+               {"placed", r.placed},
                {"below", r.below},
                {"proven", r.proven()},
                {"best", Json::array()},

@@ -98,6 +98,7 @@ struct ParallelSpec {
   /// slots[rank][chunk] in order; filled evenly by the reader when the file gives none.
   std::vector<std::vector<std::vector<Slot>>> slots;
   std::int32_t head_stage = -1;  ///< stage of the main output head and its loss; -1: the last
+  bool auto_placement = false;   ///< `slots` are only a legal start: search/auto_placement.h finds the ones that count
 
   std::int32_t parameter_bytes = 2;  ///< per element
   std::int32_t gradient_bytes = 4;

@@ -57,14 +57,17 @@ void append_mtp(const ModelSpec& model, std::vector<Slot>& chunk) {
   }
 }
 
+bool are_in_range(const ModelSpec& model, const ParallelSpec& parallel) {
+  return parallel.pipeline >= 1 && parallel.virtual_pipeline >= 1 && !model.layers.empty() && model.mtp_layers >= 0 &&
+         model.mtp_layers <= kMostMtpLayers;
+}
+
 }  // namespace
 
 LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel, const SlotChoice& choice) {
   LayerPlacement placement;
   const std::int64_t stages = std::int64_t{parallel.pipeline} * parallel.virtual_pipeline;
-  const bool in_range = parallel.pipeline >= 1 && parallel.virtual_pipeline >= 1 && !model.layers.empty() &&
-                        model.mtp_layers >= 0 && model.mtp_layers <= kMostMtpLayers;
-  if (!in_range) return placement;
+  if (!are_in_range(model, parallel)) return placement;
 
   const auto total =
       static_cast<std::int64_t>(model.layers.size() + choice.noop_slots.size()) + (choice.mtp_slot ? 1 : 0);
@@ -90,6 +93,33 @@ LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel
   }
   if (!choice.mtp_slot) append_mtp(model, placement.slots.back().back());
   return placement;
+}
+
+void fill_stages(const ModelSpec& model, const std::vector<std::int32_t>& counts, ParallelSpec& parallel) {
+  const auto ranks = static_cast<std::size_t>(parallel.pipeline);
+  parallel.slots.assign(ranks, std::vector<std::vector<Slot>>(static_cast<std::size_t>(parallel.virtual_pipeline)));
+  std::int32_t layer = 0;
+  for (std::size_t stage = 0; stage < counts.size(); ++stage)
+    for (std::int32_t i = 0; i < counts[stage]; ++i)
+      parallel.slots[stage % ranks][stage / ranks].push_back({.kind = Slot::Kind::layer, .layer = layer++});
+  append_mtp(model, parallel.slots.back().back());
+}
+
+void fill_stages_evenly(const ModelSpec& model, ParallelSpec& parallel) {
+  if (!are_in_range(model, parallel) || parallel.stages() > 2 * kMostLayers) return;
+  const auto layers = static_cast<std::int32_t>(std::min<std::size_t>(model.layers.size(), kMostLayers));
+  const auto stages = static_cast<std::int32_t>(parallel.stages());
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  for (std::int32_t stage = 0; stage < layers % stages; ++stage) ++counts[static_cast<std::size_t>(stage)];
+  fill_stages(model, counts, parallel);
+}
+
+std::vector<std::int32_t> stage_layers(const ParallelSpec& parallel) {
+  std::vector<std::int32_t> counts;
+  for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(parallel.virtual_pipeline); ++chunk)
+    for (const auto& rank : parallel.slots)
+      counts.push_back(static_cast<std::int32_t>(std::ranges::count(rank[chunk], Slot::Kind::layer, &Slot::kind)));
+  return counts;
 }
 
 }  // namespace tidemark::graph_build

@@ -30,4 +30,15 @@ struct LayerPlacement {
 [[nodiscard]] LayerPlacement place_layers(const ModelSpec& model, const ParallelSpec& parallel,
                                           const SlotChoice& choice = {});
 
+/// Layers in order along the pipeline, `counts[stage]` in each; all MTP modules behind the last. Sets `slots` alone.
+/// REQUIRES: counts has as many entries as `parallel` has stages, and sums to the model's layers.
+void fill_stages(const ModelSpec& model, const std::vector<std::int32_t>& counts, ParallelSpec& parallel);
+
+/// The same with as many layers in each stage, one more in the first ones where they do not come out even. Sets nothing
+/// where counts are out of range, which find_problems names.
+void fill_stages_evenly(const ModelSpec& model, ParallelSpec& parallel);
+
+/// How many layers each stage holds, along the pipeline.
+[[nodiscard]] std::vector<std::int32_t> stage_layers(const ParallelSpec& parallel);
+
 }  // namespace tidemark::graph_build

@@ -1,7 +1,12 @@
 set(TIDEMARK_SEARCH_FILES
+  search/auto_placement.cc
   search/layout_ranking.cc
   search/layout_search.cc
   search/layout_space.cc
   search/layout_terms.cc
+  search/layout_trial.cc
   search/placed_action.cc
+  search/placement.cc
+  search/placement_costs.cc
+  search/placement_search.cc
   search/setting_search.cc)

@@ -6,12 +6,14 @@
 #include <array>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "planner/cost/copy_cost.h"
-#include "planner/graph_build/pipeline_schedule.h"
-#include "planner/graph_build/static_memory.h"
+#include "planner/graph_build/layer_placement.h"
 #include "planner/search/layout_ranking.h"
+#include "planner/search/layout_trial.h"
+#include "planner/search/placement_search.h"
 #include "planner/simulate/pass_times.h"
 #include "planner/threads/parallel.h"
 #include "planner/time_split.h"
@@ -22,81 +24,8 @@ namespace {
 constexpr std::size_t kBatch = 8;         ///< layouts planned side by side: the same for every thread count
 constexpr std::size_t kSharpened = 2048;  ///< layouts whose passes are played side by side
 constexpr std::int32_t kFewRanks = 4;     ///< up to here all ranks are planned at once
-
-std::int64_t layers_of(const graph_build::ParallelSpec& parallel, std::int32_t rank) {
-  std::int64_t layers = 0;
-  for (const auto& chunk : parallel.slots[static_cast<std::size_t>(rank)])
-    layers += std::ranges::count_if(
-        chunk, [](const graph_build::Slot& slot) { return slot.kind != graph_build::Slot::Kind::noop; });
-  return layers;
-}
-
-/// Ranks likely to be short of memory: most layers in flight, most static memory, the output head.
-std::vector<std::int32_t> worst_ranks(const graph_build::JobSpec& job) {
-  const graph_build::ParallelSpec& p = job.parallel;
-  const graph_build::PipelineShape shape{.ranks = p.pipeline,
-                                         .chunks = p.virtual_pipeline,
-                                         .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
-                                         .overlap = p.overlap_forward_backward};
-  std::int64_t most_flight = -1;
-  Bytes most_static = -1;
-  std::set<std::int32_t> ranks = {p.pipeline - 1};
-  std::int32_t by_flight = 0, by_static = 0;
-  for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
-    const std::int64_t flight = graph_build::in_flight_passes(shape, rank) * layers_of(p, rank);
-    const Bytes bytes = graph_build::static_memory(job, rank).total();
-    if (flight > most_flight) by_flight = rank;
-    if (bytes > most_static) by_static = rank;
-    most_flight = std::max(most_flight, flight);
-    most_static = std::max(most_static, bytes);
-  }
-  ranks.insert({by_flight, by_static});
-  return {ranks.begin(), ranks.end()};
-}
-
-/// Static memory of all ranks against the budgets.
-struct StaticFit {
-  bool possible = false;  ///< false: proven, no plan fits
-  Bytes offloaded = 0;    ///< least that some rank has to offload, where possible
-};
-
-StaticFit static_fit(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
-  const Bytes device = plan.budget_bytes.value_or(plan.machine.visible_bytes) -
-                       graph_build::reserve_memory(plan.machine, job.parallel).total();
-  const Bytes host =
-      plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0;
-  StaticFit fit{.possible = true};
-  for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank) {
-    const graph_build::StaticMemory memory = graph_build::static_memory(job, rank);
-    if (memory.least_device_bytes(host) > device) return {};
-    fit.offloaded = std::max(fit.offloaded, memory.total() - device);
-  }
-  return fit;
-}
-
-LayoutFigures figures_of(const plan::PlanOutcome& outcome) {
-  LayoutFigures f{.fits = outcome.fits()};
-  for (const plan::RankPlan& rank : outcome.ranks) {
-    f.peak_bytes = std::max(f.peak_bytes, rank.figures.peak_bytes);
-    if (!rank.figures.fits && f.reason.empty())
-      f.reason = "rank " + std::to_string(rank.figures.rank) + ": " + rank.figures.reason;
-  }
-  if (!f.fits) return f;
-  std::vector<plan::TimeSplit> splits;
-  std::int64_t busiest = 0;
-  for (const plan::RankPlan& rank : outcome.ranks) {
-    splits.push_back(plan::split_time(rank, outcome.step.step_ns));
-    busiest = std::max(busiest, splits.back().compute_ns);
-  }
-  const plan::TimeSplit mean = plan::mean_split(splits);
-  f.step_ns = outcome.step.step_ns;
-  f.compute_ns = mean.compute_ns;
-  f.memory_ns = mean.recompute_ns + mean.copy_overhead_ns + mean.exposed_copy_ns;
-  f.communication_ns = mean.exposed_communication_ns;
-  f.imbalance_ns = std::min(busiest - mean.compute_ns, mean.bubble_ns);
-  f.bubble_ns = mean.bubble_ns - f.imbalance_ns;
-  return f;
-}
+/// A layout that is looked at is one of dozens, so its placement is searched with less work than a job's own.
+constexpr PlacementEffort kPlacementEffort{.bounding_rounds = 48, .passes = 1'000'000, .branches = 20'000, .kept = 1};
 
 plan::PlanRequest request_for(const plan::PlanRequest& plan, const SearchLayout& layout) {
   plan::PlanRequest request = plan;
@@ -108,22 +37,13 @@ plan::PlanRequest request_for(const plan::PlanRequest& plan, const SearchLayout&
   return request;
 }
 
-/// The step with everything kept, op by op: the planner plays it before anything is decided, and plans only add to it.
-Result<std::int64_t> keep_all_ns(const plan::PlanRequest& plan, const SearchLayout& layout) {
-  plan::PlanRequest request = request_for(plan, layout);
-  request.trial = plan::Trial{.first = {}, .useless_step_ns = 0};  // so that nothing is planned
-  const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
-  if (!outcome) return outcome.error();
-  return outcome.value().step.keep_all_step_ns;
-}
-
 /// Plans the worst ranks, and where they fit the others.
 Result<LayoutFigures> plan_layout(const plan::PlanRequest& plan, const SearchLayout& layout) {
   plan::PlanRequest request = request_for(plan, layout);
   if (request.job.parallel.pipeline > kFewRanks) request.trial = plan::Trial{.first = worst_ranks(request.job)};
   const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
   if (!outcome) return outcome.error();
-  return figures_of(outcome.value());
+  return layout_figures(outcome.value());
 }
 
 class LayoutSearcher {
@@ -135,9 +55,10 @@ class LayoutSearcher {
                request.plan.time_scale) {}
 
   Result<LayoutSearchResult> run() {
+    layouts_ = request_.space.layouts;
     if (Status status = enqueue(); !status) return status.error();
     if (request_.space.has_given) {
-      if (Status status = guess_given(); !status) return status.error();
+      if (Status status = guess(0); !status) return status.error();
       if (Status status = plan({0}); !status) return status.error();
       given_ns_ = figures_.at(0).step_ns;
     }
@@ -148,7 +69,7 @@ class LayoutSearcher {
       if (!batch) return batch.error();
       if (batch.value().empty() && (ready_.empty() && waiting_.empty())) break;
       if (taken_in_order_ >= request_.most_planned && batch.value().empty()) break;
-      if (Status status = look_at(batch.value()); !status) return status.error();
+      if (Status status = look_at_with_placements(batch.value()); !status) return status.error();
     }
     if (Status status = plan_the_rest(); !status) return status.error();
     return finish();
@@ -156,7 +77,7 @@ class LayoutSearcher {
 
  private:
   [[nodiscard]] graph_build::JobSpec job_of(std::size_t id) const {
-    return with_layout(request_.plan.job, request_.space.layouts[id]);
+    return with_layout(request_.plan.job, layouts_[id]);
   }
 
   /// Guesses for all layouts whose static memory some plan may fit.
@@ -186,13 +107,13 @@ class LayoutSearcher {
     return {};
   }
 
-  Status guess_given() {
-    const graph_build::JobSpec job = job_of(0);
+  Status guess(std::size_t id) {
+    const graph_build::JobSpec job = job_of(id);
     const Result<simulate::StageTimes> times = times_.times_of(job);
     if (!times) return times.error();
     const Result<simulate::StepGuess> guess = simulate::guess_by_passes(times.value(), job.parallel);
     if (!guess) return guess.error();
-    bounds_[0] = guess.value().bound_ns;
+    bounds_[id] = guess.value().bound_ns;
     return {};
   }
 
@@ -208,7 +129,7 @@ class LayoutSearcher {
   /// Estimate of the time that state adds which has to be offloaded: one transfer of it, since copies in run beside
   /// copies out. Bounds count nothing of it, since compute may hide all of it.
   [[nodiscard]] std::int64_t offload_ns(std::size_t id) const {
-    const Bytes bytes = static_[request_.space.layouts[id].group].offloaded;
+    const Bytes bytes = static_[layouts_[id].group].offloaded;
     return bytes > 0 ? cost::copy_out_cost(bytes, request_.plan.machine).link_ns : 0;
   }
 
@@ -269,7 +190,7 @@ class LayoutSearcher {
   Status look_at(const std::vector<std::size_t>& batch) {
     std::vector<std::int64_t> kept(batch.size());
     Status status = threads::parallel_try_each(batch.size(), [&](std::size_t i) -> Status {
-      const Result<std::int64_t> step_ns = keep_all_ns(request_.plan, request_.space.layouts[batch[i]]);
+      const Result<std::int64_t> step_ns = keep_all_ns(request_for(request_.plan, layouts_[batch[i]]));
       if (!step_ns) return step_ns.error();
       kept[i] = step_ns.value();
       return {};
@@ -277,6 +198,60 @@ class LayoutSearcher {
     if (!status) return status;
     for (std::size_t i = 0; i < batch.size(); ++i) ranking_.expect({.step_ns = kept[i], .id = batch[i]});
     return {};
+  }
+
+  /// Looks at layouts, and at others with the same degrees and a better placement, where there is one.
+  Status look_at_with_placements(const std::vector<std::size_t>& batch) {
+    if (Status status = look_at(batch); !status || !request_.place) return status;
+    std::vector<std::size_t> unplaced;
+    for (const std::size_t id : batch)
+      if (layouts_[id].parallel.pipeline > 1 && placed_.insert(degrees_text(layouts_[id])).second)
+        unplaced.push_back(id);
+    std::vector<std::optional<SearchLayout>> found(unplaced.size());
+    Status status = threads::parallel_try_each(unplaced.size(), [&](std::size_t i) -> Status {
+      Result<std::optional<SearchLayout>> better = place_better(unplaced[i]);
+      if (!better) return better.error();
+      found[i] = std::move(better).value();
+      return {};
+    });
+    if (!status) return status;
+    std::vector<std::size_t> added;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (!found[i]) continue;
+      added.push_back(layouts_.size());
+      layouts_.push_back(*found[i]);
+      bounds_.push_back(0);
+    }
+    result_.placed += added.size();
+    for (const std::size_t id : added)
+      if (Status guessed = guess(id); !guessed) return guessed;
+    return look_at(added);
+  }
+
+  /// The best placement of a layout's degrees, where none that the space has for them is as fast.
+  Result<std::optional<SearchLayout>> place_better(std::size_t id) {
+    Result<PlacementSearchResult> placed = search_placements(job_of(id), times_, kPlacementEffort);
+    if (!placed) return placed.error();
+    SearchLayout layout = layouts_[id];
+    layout.spread = Spread::found;
+    layout.placement = std::move(placed.value().best.front().placement);
+    layout.parallel.head_stage = with_layout(request_.plan.job, layout).parallel.head_stage;
+    return is_in_space(layout) ? std::optional<SearchLayout>() : std::optional<SearchLayout>(std::move(layout));
+  }
+
+  /// The same layers and main head where some other spread puts them.
+  [[nodiscard]] bool is_in_space(const SearchLayout& layout) const {
+    for (const Spread spread : {Spread::given, Spread::tail, Spread::back, Spread::front}) {
+      if (spread == Spread::given && !request_.space.has_given) continue;
+      SearchLayout other = layout;
+      other.spread = spread;
+      if (spread == Spread::given) other.parallel = layouts_.front().parallel;
+      if (spread == Spread::given && degrees_text(other) != degrees_text(layout)) continue;
+      const graph_build::ParallelSpec parallel = with_layout(request_.plan.job, other).parallel;
+      if (parallel.slots.empty() || graph_build::stage_layers(parallel) != layout.placement.layers) continue;
+      if (spread != Spread::given || parallel.main_head_stage() == layout.parallel.main_head_stage()) return true;
+    }
+    return false;
   }
 
   /// Of what was looked at, all that may be shown or ahead of the job's own, those first that are one or the other
@@ -296,7 +271,7 @@ class LayoutSearcher {
   Status plan(const std::vector<std::size_t>& batch) {
     std::vector<LayoutFigures> figures(batch.size());
     Status status = threads::parallel_try_each(batch.size(), [&](std::size_t i) -> Status {
-      const SearchLayout& layout = request_.space.layouts[batch[i]];
+      const SearchLayout& layout = layouts_[batch[i]];
       const auto known = request_.known.find(layout_text(layout));
       if (known != request_.known.end()) {
         figures[i] = known->second;
@@ -309,7 +284,7 @@ class LayoutSearcher {
     });
     if (!status) return status;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      if (request_.finished) request_.finished(request_.space.layouts[batch[i]], figures[i]);
+      if (request_.finished) request_.finished(layouts_[batch[i]], figures[i]);
       ++result_.planned;
       if (!figures[i].fits) ++result_.misfit;
       if (figures[i].fits) ranking_.add({.step_ns = figures[i].step_ns, .id = batch[i]});
@@ -321,7 +296,7 @@ class LayoutSearcher {
   }
 
   [[nodiscard]] RankedLayout ranked(std::size_t id) const {
-    return {.id = id, .layout = request_.space.layouts[id], .bound_ns = bounds_[id], .figures = figures_.at(id)};
+    return {.id = id, .layout = layouts_[id], .bound_ns = bounds_[id], .figures = figures_.at(id)};
   }
 
   Result<LayoutSearchResult> finish() {
@@ -346,6 +321,8 @@ class LayoutSearcher {
   const LayoutSearchRequest& request_;
   LayoutRanking ranking_;  ///< of those that were planned and fit, and of those that were looked at
   simulate::PassTimeTable times_;
+  std::vector<SearchLayout> layouts_;     ///< of the space, and behind them those with a placement found
+  std::set<std::string> placed_;          ///< degrees for which a placement was searched
   std::vector<StaticFit> static_;         ///< by group
   std::vector<std::int64_t> bounds_;      ///< by id; the sharpest known
   std::set<LayoutStep> waiting_, ready_;  ///< guessed by layers, and by passes
@@ -362,6 +339,30 @@ Result<LayoutSearchResult> search_layouts(const LayoutSearchRequest& request) {
   if (request.plan.threads > 0)
     limit.emplace(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(request.plan.threads));
   return LayoutSearcher(request).run();
+}
+
+LayoutFigures layout_figures(const plan::PlanOutcome& outcome) {
+  LayoutFigures f{.fits = outcome.fits()};
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    f.peak_bytes = std::max(f.peak_bytes, rank.figures.peak_bytes);
+    if (!rank.figures.fits && f.reason.empty())
+      f.reason = "rank " + std::to_string(rank.figures.rank) + ": " + rank.figures.reason;
+  }
+  if (!f.fits) return f;
+  std::vector<plan::TimeSplit> splits;
+  std::int64_t busiest = 0;
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    splits.push_back(plan::split_time(rank, outcome.step.step_ns));
+    busiest = std::max(busiest, splits.back().compute_ns);
+  }
+  const plan::TimeSplit mean = plan::mean_split(splits);
+  f.step_ns = outcome.step.step_ns;
+  f.compute_ns = mean.compute_ns;
+  f.memory_ns = mean.recompute_ns + mean.copy_overhead_ns + mean.exposed_copy_ns;
+  f.communication_ns = mean.exposed_communication_ns;
+  f.imbalance_ns = std::min(busiest - mean.compute_ns, mean.bubble_ns);
+  f.bubble_ns = mean.bubble_ns - f.imbalance_ns;
+  return f;
 }
 
 std::string binding_of(const LayoutFigures& figures) {

@@ -5,6 +5,10 @@
 // kept, which a plan only adds to and which takes a hundredth of a plan or less; those alone that may be among the best
 // by it are carried through the planner, worst ranks first (layout_ranking.h).
 //
+// On request the best placement of layers for the degrees of every layout that is looked at is searched as well
+// (placement_search.h), and looked at in its turn where the space does not have it. What is proven is proven of the
+// space alone.
+//
 // Every figure in the result is that of plan_step; nothing is extrapolated. Work is bounded by a number of layouts
 // looked at, never by the clock; the result does not depend on the thread count, nor on what was known before.
 
@@ -47,6 +51,7 @@ struct LayoutSearchRequest {
   std::size_t top = 10;           ///< ranked; >= 1
   std::size_t most_planned = 48;  ///< layouts looked at, planned where need be; the job's own comes on top
   bool prune = true;              ///< false: plans every layout (tests)
+  bool place = false;             ///< also with the placement found for the degrees of what is looked at
   /// Figures of an earlier search with the same request, by layout_text.
   std::map<std::string, LayoutFigures> known;
   std::function<void(const SearchLayout&, const LayoutFigures&)> finished;  ///< in order, from the calling thread
@@ -61,7 +66,8 @@ struct LayoutSearchResult {
   std::size_t over_static = 0;   ///< what no plan can offload of static memory is above the budget
   std::size_t bounded_away = 0;  ///< bound, or step with everything kept, not below the step of the last of `best`
   std::size_t planned = 0, misfit = 0;
-  std::size_t below = 0;              ///< may be faster than the last of `best`
+  std::size_t placed = 0;  ///< of these and of bounded_away: beyond the space, with a placement found for their degrees
+  std::size_t below = 0;   ///< may be faster than the last of `best`
   std::size_t faster_than_given = 0;  ///< of `below`: bounded below the job's own layout
   /// No layout left can be faster than the last of `best`, or fit where `best` has fewer than `top`.
   [[nodiscard]] bool proven() const { return below == 0; }
@@ -69,6 +75,9 @@ struct LayoutSearchResult {
 
 /// Errors: those of plan_step.
 [[nodiscard]] Result<LayoutSearchResult> search_layouts(const LayoutSearchRequest& request);
+
+/// Of a plan of all ranks.
+[[nodiscard]] LayoutFigures layout_figures(const plan::PlanOutcome& outcome);
 
 /// What a layout spends most on besides its compute: "memory", "communication", "imbalance" or "bubble".
 [[nodiscard]] std::string binding_of(const LayoutFigures& figures);

@@ -84,6 +84,7 @@ class Enumerator {
 
   LayoutSpace run() {
     given_.slots = without_empty(given_.slots);
+    given_.auto_placement = job_.parallel.auto_placement = false;
     if (!given_.is_head_apart()) given_.head_stage = -1;
     if (given_.devices() == devices_) {
       space_.groups = 1;
@@ -241,6 +242,8 @@ const char* name_of(Spread spread) {
       return "back";
     case Spread::front:
       return "front";
+    case Spread::found:
+      return "auto";
   }
   return "";
 }
@@ -253,12 +256,16 @@ LayoutSpace enumerate_layouts(const graph_build::JobSpec& job, const Machine& ma
 graph_build::JobSpec with_layout(const graph_build::JobSpec& job, const SearchLayout& layout) {
   graph_build::JobSpec changed = job;
   changed.parallel = layout.parallel;
+  if (layout.spread == Spread::found) {
+    place(job.model, layout.placement, changed.parallel);
+    return changed;
+  }
   changed.parallel.slots =
       layout.spread == Spread::given ? job.parallel.slots : spread_layers(job.model, layout.parallel, layout.spread);
   return changed;
 }
 
-std::string layout_text(const SearchLayout& layout) {
+std::string degrees_text(const SearchLayout& layout) {
   const graph_build::ParallelSpec& p = layout.parallel;
   std::string text = "TP" + std::to_string(p.tensor);
   if (p.context > 1) text += " CP" + std::to_string(p.context);
@@ -267,8 +274,14 @@ std::string layout_text(const SearchLayout& layout) {
   if (p.tensor_extends_expert) text += " TP-extend-EP";
   if (p.hierarchical_expert_communication) text += " hierarchical";
   if (p.overlap_forward_backward) text += " overlap";
-  if (p.is_head_apart()) text += " head apart";
-  return text + ", " + name_of(layout.spread);
+  return text;
+}
+
+std::string layout_text(const SearchLayout& layout) {
+  const std::string text = degrees_text(layout);
+  if (layout.spread == Spread::found)
+    return text + ", " + name_of(layout.spread) + ": " + placement_text(layout.placement);
+  return text + (layout.parallel.is_head_apart() ? " head apart, " : ", ") + name_of(layout.spread);
 }
 
 }  // namespace tidemark::search

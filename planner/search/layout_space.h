@@ -11,6 +11,7 @@
 
 #include "core/machine.h"
 #include "planner/graph_build/job_spec.h"
+#include "planner/search/placement.h"
 
 namespace tidemark::search {
 
@@ -20,12 +21,14 @@ enum class Spread : std::uint8_t {
   tail,   ///< all at the end of the pipeline
   back,   ///< one to each stage, the last stage first; MTP modules take a slot
   front,  ///< one to each stage, the first stage first; MTP modules take a slot
+  found,  ///< as placement_search.h finds it for the layout's degrees
 };
 [[nodiscard]] const char* name_of(Spread spread);
 
 struct SearchLayout {
   graph_build::ParallelSpec parallel;  ///< without slots: with_layout fills them
   Spread spread = Spread::given;
+  Placement placement;    ///< of Spread::found; otherwise empty
   std::size_t group = 0;  ///< layouts of one group have the same static memory
 };
 
@@ -49,6 +52,9 @@ struct LayoutRanges {
 
 /// `job` with a layout of its space.
 [[nodiscard]] graph_build::JobSpec with_layout(const graph_build::JobSpec& job, const SearchLayout& layout);
+
+/// What of a layout is not its placement: `TP8 PP16 VPP2 EP4 MBS2 DP48 overlap`.
+[[nodiscard]] std::string degrees_text(const SearchLayout& layout);
 
 /// `TP8 PP16 VPP2 EP4 MBS2 DP48, experts over TP, overlap, hierarchical, empty slots back`: one line, distinct for
 /// every layout of a space.

@@ -5,8 +5,9 @@
 #include <optional>
 
 #include "planner/cost/op_prices.h"
-#include "planner/graph_build/pipeline_schedule.h"
+#include "planner/graph_build/layer_placement.h"
 #include "planner/graph_build/step_graph.h"
+#include "planner/simulate/pass_clock.h"
 #include "planner/simulate/simulator.h"
 
 namespace tidemark::simulate {
@@ -82,18 +83,15 @@ std::string key_of(const graph_build::ParallelSpec& p) {
 }
 
 /// And what a chunk holds.
-std::string key_of(const graph_build::JobSpec& job, const std::string& degrees, std::size_t rank, std::size_t chunk) {
-  const graph_build::ParallelSpec& p = job.parallel;
+std::string key_of(const graph_build::JobSpec& job, const std::string& degrees, const ChunkContent& content) {
   std::string key = degrees;
-  if (rank == 0 && chunk == 0) key += 'f';
-  const auto stage = static_cast<std::int64_t>(chunk * p.slots.size() + rank);
-  if (stage + 1 == p.stages()) key += 'l';
-  if (stage == p.main_head_stage()) key += 'h';
-  for (const graph_build::Slot& slot : p.slots[rank][chunk]) {
-    if (slot.kind == graph_build::Slot::Kind::mtp) key += 'm';
-    if (slot.kind == graph_build::Slot::Kind::layer)
-      key += job.model.layers[static_cast<std::size_t>(slot.layer)] == graph_build::LayerKind::moe ? 'e' : 'd';
-  }
+  if (content.is_first) key += 'f';
+  if (content.is_last) key += 'l';
+  if (content.has_head) key += 'h';
+  for (std::int32_t i = 0; i < content.layers; ++i)
+    key +=
+        job.model.layers[static_cast<std::size_t>(content.first_layer + i)] == graph_build::LayerKind::moe ? 'e' : 'd';
+  key.append(static_cast<std::size_t>(content.is_last ? job.model.mtp_layers : 0), 'm');
   return key;
 }
 
@@ -115,125 +113,31 @@ graph_build::JobSpec single_layers(const graph_build::JobSpec& job) {
   return single;
 }
 
-/// Every chunk a rank of its own, and one micro-batch.
-graph_build::JobSpec stages_of(const graph_build::JobSpec& job) {
-  graph_build::JobSpec stages = job;
-  graph_build::ParallelSpec& p = stages.parallel;
-  p.pipeline = job.parallel.pipeline * job.parallel.virtual_pipeline;
+/// One micro-batch on as many ranks as `job` has stages, one of which holds `content`; its neighbours hold the rest.
+struct LoneChunk {
+  graph_build::JobSpec job;
+  std::int32_t rank = 0;
+};
+
+LoneChunk lone_chunk(const graph_build::JobSpec& job, const ChunkContent& content) {
+  LoneChunk lone{.job = job};
+  graph_build::ParallelSpec& p = lone.job.parallel;
+  const std::int64_t stages = job.parallel.stages();
+  p.pipeline = static_cast<std::int32_t>(stages);
   p.virtual_pipeline = 1;
   p.global_batch = p.micro_batch * p.data;
-  p.slots.clear();
-  for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(job.parallel.virtual_pipeline); ++chunk)
-    for (const auto& rank : job.parallel.slots) p.slots.push_back({rank[chunk]});
-  return stages;
+  lone.rank = content.is_first ? 0 : content.is_last ? p.pipeline - 1 : 1;
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(stages), 0);
+  const auto at = static_cast<std::size_t>(lone.rank);
+  const std::int32_t behind = static_cast<std::int32_t>(job.model.layers.size()) - content.first_layer - content.layers;
+  if (content.first_layer > 0) counts[at - 1] = content.first_layer;
+  counts[at] = content.layers;
+  if (behind > 0) counts[at + 1] = behind;
+  graph_build::fill_stages(job.model, counts, p);
+  const bool is_apart = content.has_head != content.is_last;
+  p.head_stage = is_apart ? static_cast<std::int32_t>(p.last_layer_stage()) : -1;
+  return lone;
 }
-
-/// The passes of one rank played against those of its neighbours.
-class ScheduleClock {
- public:
-  /// `proven`: a bound; otherwise interleaved passes also wait for each other's communication.
-  ScheduleClock(const StageTimes& times, const graph_build::ParallelSpec& parallel, bool proven)
-      : times_(times),
-        shape_{.ranks = parallel.pipeline,
-               .chunks = parallel.virtual_pipeline,
-               .micro_batches = static_cast<std::int32_t>(parallel.micro_batches()),
-               .overlap = parallel.overlap_forward_backward},
-        proven_(proven),
-        ranks_(parallel.pipeline),
-        chunks_(parallel.virtual_pipeline),
-        micro_batches_(parallel.micro_batches()),
-        lane_free_(static_cast<std::size_t>(ranks_), 0),
-        next_(static_cast<std::size_t>(ranks_), 0) {
-    const auto stages = static_cast<std::size_t>(ranks_) * static_cast<std::size_t>(chunks_);
-    for (auto& ready : ready_) ready.assign(stages * static_cast<std::size_t>(micro_batches_), kNever);
-    for (std::size_t mb = 0; mb < static_cast<std::size_t>(micro_batches_); ++mb) {
-      ready_[0][mb * stages] = 0;                        // the first stage's input
-      ready_[1][mb * stages + stages - 1] = kAfterLoss;  // the last stage's gradient is its own
-    }
-  }
-
-  Result<std::int64_t> run() {
-    std::vector<std::vector<graph_build::Pass>> passes;
-    for (std::int32_t rank = 0; rank < ranks_; ++rank) {
-      auto list = graph_build::pipeline_passes(shape_, rank);
-      if (!list) return list.error();
-      passes.push_back(std::move(list).value());
-    }
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t rank = 0; rank < passes.size(); ++rank)
-        while (next_[rank] < passes[rank].size() && step(rank, passes[rank])) moved = true;
-    }
-    for (std::size_t rank = 0; rank < passes.size(); ++rank)
-      if (next_[rank] < passes[rank].size()) return internal_fault("the schedule of passes waits for itself");
-    return *std::ranges::max_element(lane_free_);
-  }
-
- private:
-  static constexpr std::int64_t kNever = -2, kAfterLoss = -1;
-
-  [[nodiscard]] std::size_t index(std::size_t rank, const graph_build::Pass& pass, std::int64_t stage_step) const {
-    const std::int64_t stage = std::int64_t{pass.chunk} * ranks_ + static_cast<std::int64_t>(rank) + stage_step;
-    return static_cast<std::size_t>(std::int64_t{pass.micro_batch} * ranks_ * chunks_ + stage);
-  }
-  [[nodiscard]] const PassTime& time_of(std::size_t rank, const graph_build::Pass& pass) const {
-    const ChunkTime& time = times_[rank][static_cast<std::size_t>(pass.chunk)];
-    return pass.forward ? time.forward : time.backward;
-  }
-  [[nodiscard]] std::int64_t ready_ns(std::size_t rank, const graph_build::Pass& pass) const {
-    return ready_[pass.forward ? 0 : 1][index(rank, pass, 0)];
-  }
-  /// When its first compute op may start.
-  [[nodiscard]] std::int64_t start_of(std::size_t rank, const graph_build::Pass& pass) const {
-    return std::max(lane_free_[rank], ready_ns(rank, pass) - time_of(rank, pass).early_ns);
-  }
-  void send(std::size_t rank, const graph_build::Pass& pass, std::int64_t sent_ns) {
-    const std::int64_t to =
-        std::int64_t{pass.chunk} * ranks_ + static_cast<std::int64_t>(rank) + (pass.forward ? 1 : -1);
-    if (to < 0 || to >= std::int64_t{ranks_} * chunks_) return;
-    ready_[pass.forward ? 0 : 1][index(rank, pass, pass.forward ? 1 : -1)] = sent_ns;
-  }
-
-  [[nodiscard]] std::int64_t together_ns(const PassTime& a, const PassTime& b) const {
-    const std::int64_t compute = a.compute_ns + b.compute_ns;
-    return proven_ ? compute : std::max({compute, a.intra_ns + b.intra_ns, a.inter_ns + b.inter_ns});
-  }
-
-  /// Plays the next pass, or the next two where they run interleaved. False: an input is not there yet.
-  bool step(std::size_t rank, const std::vector<graph_build::Pass>& passes) {
-    const graph_build::Pass& pass = passes[next_[rank]];
-    const bool pair = pass.paired_with_next;
-    if (ready_ns(rank, pass) == kNever) return false;
-    if (pair && ready_ns(rank, passes[next_[rank] + 1]) == kNever) return false;
-    const std::int64_t start = start_of(rank, pass);
-    if (!pair) {
-      send(rank, pass, start + time_of(rank, pass).out_ns);
-      lane_free_[rank] = start + time_of(rank, pass).lane_ns;
-      ++next_[rank];
-      return true;
-    }
-    const graph_build::Pass& other = passes[next_[rank] + 1];
-    const PassTime &time = time_of(rank, pass), &other_time = time_of(rank, other);
-    const std::int64_t other_start = start_of(rank, other);
-    const std::int64_t both_end = std::min(start, other_start) + together_ns(time, other_time);
-    // Interleaved to their ends, both rather send when both are done.
-    const std::int64_t earliest = proven_ ? 0 : both_end;
-    send(rank, pass, std::max(start + time.out_ns, earliest));
-    send(rank, other, std::max(other_start + other_time.out_ns, earliest));
-    lane_free_[rank] = std::max({start + time.lane_ns, other_start + other_time.lane_ns, both_end});
-    next_[rank] += 2;
-    return true;
-  }
-
-  const StageTimes& times_;
-  graph_build::PipelineShape shape_;
-  bool proven_;
-  std::int32_t ranks_, chunks_;
-  std::int64_t micro_batches_;
-  std::array<std::vector<std::int64_t>, 2> ready_;  ///< forward, backward: by micro-batch, then stage
-  std::vector<std::int64_t> lane_free_;
-  std::vector<std::size_t> next_;
-};
 
 ChunkTime play_both(const Graph& graph, const RankWork& work, const std::vector<Part>& parts) {
   return {.forward = play(graph, work, parts, Part::forward), .backward = play(graph, work, parts, Part::backward)};
@@ -264,27 +168,32 @@ struct Busy {
 
 }  // namespace
 
-Result<StageTimes> PassTimeTable::times_of(const graph_build::JobSpec& job) {
-  std::optional<graph_build::JobSpec> stages;
-  StageTimes times;
-  const std::string degrees = key_of(job.parallel);
-  for (std::size_t rank = 0; rank < job.parallel.slots.size(); ++rank) {
-    std::vector<ChunkTime>& of_rank = times.emplace_back();
-    for (std::size_t chunk = 0; chunk < job.parallel.slots[rank].size(); ++chunk) {
-      const std::string key = key_of(job, degrees, rank, chunk);
-      if (const auto known = find(chunks_, mutex_, key)) {
-        of_rank.push_back(*known);
-        continue;
-      }
-      if (!stages) stages = stages_of(job);
-      const auto stage = static_cast<std::int32_t>(chunk * job.parallel.slots.size() + rank);
-      const Result<Graph> graph = graph_build::build_step_graph(*stages, machine_, stage, load_);
-      if (!graph) return graph.error();
-      const RankWork work = work_of(graph.value(), cost::op_durations(graph.value(), machine_, time_scale_));
-      of_rank.push_back(play_both(graph.value(), work, parts_of(graph.value())));
-      const std::scoped_lock lock(mutex_);
-      chunks_.try_emplace(key, of_rank.back());
-    }
+Result<ChunkTime> PassTimeTable::chunk_of(const graph_build::JobSpec& job, const ChunkContent& content) {
+  const std::string key = key_of(job, key_of(job.parallel), content);
+  if (const auto known = find(chunks_, mutex_, key)) return *known;
+  const LoneChunk lone = lone_chunk(job, content);
+  const Result<Graph> graph = graph_build::build_step_graph(lone.job, machine_, lone.rank, load_);
+  if (!graph) return graph.error();
+  const RankWork work = work_of(graph.value(), cost::op_durations(graph.value(), machine_, time_scale_));
+  const ChunkTime time = play_both(graph.value(), work, parts_of(graph.value()));
+  const std::scoped_lock lock(mutex_);
+  return chunks_.try_emplace(key, time).first->second;
+}
+
+Result<StageTimes> ChunkTimes::times_of(const graph_build::JobSpec& job) {
+  const graph_build::ParallelSpec& p = job.parallel;
+  const std::vector<std::int32_t> counts = graph_build::stage_layers(p);
+  StageTimes times(p.slots.size());
+  ChunkContent content;
+  for (std::size_t stage = 0; stage < counts.size(); ++stage) {
+    content.first_layer += content.layers;
+    content.layers = counts[stage];
+    content.is_first = stage == 0;
+    content.is_last = stage + 1 == counts.size();
+    content.has_head = static_cast<std::int64_t>(stage) == p.main_head_stage();
+    const Result<ChunkTime> time = chunk_of(job, content);
+    if (!time) return time.error();
+    times[stage % p.slots.size()].push_back(time.value());
   }
   return times;
 }
@@ -336,13 +245,13 @@ StepGuess guess_by_layers(const LayerTimes& times, const graph_build::JobSpec& j
 }
 
 Result<StepGuess> guess_by_passes(const StageTimes& times, const graph_build::ParallelSpec& parallel) {
-  StepGuess guess;
-  for (const bool proven : {true, false}) {
-    const Result<std::int64_t> end = ScheduleClock(times, parallel, proven).run();
-    if (!end) return end.error();
-    (proven ? guess.bound_ns : guess.estimate_ns) = end.value();
-  }
-  return guess;
+  Result<PassClock> clock = PassClock::of(parallel);
+  if (!clock) return clock.error();
+  const Result<std::int64_t> bound = clock.value().bound_ns(times);
+  if (!bound) return bound.error();
+  const Result<std::int64_t> estimate = clock.value().step_ns(times);
+  if (!estimate) return estimate.error();
+  return StepGuess{.bound_ns = bound.value(), .estimate_ns = estimate.value()};
 }
 
 }  // namespace tidemark::simulate

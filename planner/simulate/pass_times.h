@@ -20,40 +20,48 @@
 #include "core/machine.h"
 #include "core/result.h"
 #include "planner/graph_build/job_spec.h"
+#include "planner/simulate/pass_clock.h"
 
 namespace tidemark::simulate {
-
-struct PassTime {
-  std::int64_t compute_ns = 0;  ///< sum on the compute lane
-  std::int64_t early_ns = 0;    ///< of compute ops before the first that waits for the input
-  std::int64_t lane_ns = 0;     ///< from the first compute op to the end of the last
-  std::int64_t out_ns = 0;      ///< from the first compute op to the end of the send; 0: sends nothing
-  std::int64_t end_ns = 0;      ///< from the first compute op to the end of the last op on any lane
-  std::int64_t intra_ns = 0;    ///< sum on the intra-node lane, all of it
-  std::int64_t inter_ns = 0;    ///< sum on the inter-node lane, all of it
-};
-
-struct ChunkTime {
-  PassTime forward, backward;
-};
 
 /// What single layers take, under the degrees of one layout. Nothing of the embedding and the head.
 struct LayerTimes {
   ChunkTime dense, moe, mtp;
 };
 
-/// By [rank][chunk].
-using StageTimes = std::vector<std::vector<ChunkTime>>;
+/// What one chunk holds. Its MTP modules are all or none: those of the last stage.
+struct ChunkContent {
+  std::int32_t first_layer = 0;
+  std::int32_t layers = 0;  ///< in order from there
+  bool is_first = false;    ///< of the pipeline: with the embedding
+  bool is_last = false;     ///< of the pipeline: with the MTP modules and their heads
+  bool has_head = false;    ///< with the main output head and its loss
+};
 
-/// Times of every chunk, worked out once for chunks that hold the same layers under the same degrees. Any thread.
-class PassTimeTable {
+/// Where times of chunks come from.
+class ChunkTimes {
+ public:
+  virtual ~ChunkTimes() = default;
+
+  // REQUIRES, of all three: find_problems(job) is empty; all jobs differ in `parallel` only. Errors: those of building
+  // a graph. Any thread.
+
+  /// Of a chunk in a job with as many stages. REQUIRES: the job has room for it: more stages than one where it is not
+  /// first and last, and a head apart from the last stage only behind the last layer.
+  [[nodiscard]] virtual Result<ChunkTime> chunk_of(const graph_build::JobSpec& job, const ChunkContent& content) = 0;
+  [[nodiscard]] virtual Result<LayerTimes> layers_of(const graph_build::JobSpec& job) = 0;
+  /// Of every chunk of the job.
+  [[nodiscard]] Result<StageTimes> times_of(const graph_build::JobSpec& job);
+};
+
+/// Times of every chunk by its own graph, worked out once for chunks that hold the same layers under the same degrees.
+class PassTimeTable final : public ChunkTimes {
  public:
   PassTimeTable(const Machine& machine, double load, double time_scale)
       : machine_(machine), load_(load), time_scale_(time_scale) {}
 
-  /// REQUIRES: find_problems(job) is empty; all jobs differ in `parallel` only.
-  [[nodiscard]] Result<StageTimes> times_of(const graph_build::JobSpec& job);
-  [[nodiscard]] Result<LayerTimes> layers_of(const graph_build::JobSpec& job);
+  [[nodiscard]] Result<ChunkTime> chunk_of(const graph_build::JobSpec& job, const ChunkContent& content) override;
+  [[nodiscard]] Result<LayerTimes> layers_of(const graph_build::JobSpec& job) override;
 
  private:
   const Machine& machine_;

@@ -35,7 +35,7 @@ reader_sources(planner/estimate
 reader_sources(planner/layout
   check_packing order pack_problem)
 reader_sources(planner/search
-  layout_space)
+  layout_space placement)
 reader_sources(planner/step_time
   row_notes row_refusal row_run run_terms software tracks)
 reader_sources(planner/graph_build

@@ -1,0 +1,124 @@
+#include "planner/search/placement_costs.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tidemark::search {
+namespace {
+
+constexpr double kNoPlacement = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+ChunkCatalogue::ChunkCatalogue(const graph_build::JobSpec& job, simulate::ChunkTimes& times)
+    : job_(job),
+      table_(times),
+      stages_(static_cast<std::int32_t>(job.parallel.stages())),
+      layers_(static_cast<std::int32_t>(job.model.layers.size())) {}
+
+Result<std::int32_t> ChunkCatalogue::chunk_of(std::int32_t stage, std::int32_t first, std::int32_t layers,
+                                              bool is_head_apart) {
+  const bool has_last_layer = layers > 0 && first + layers == layers_;
+  const simulate::ChunkContent content{.first_layer = first,
+                                       .layers = layers,
+                                       .is_first = stage == 0,
+                                       .is_last = stage + 1 == stages_,
+                                       .has_head = is_head_apart ? has_last_layer : stage + 1 == stages_};
+  const std::int32_t flags = (content.is_first ? 1 : 0) + (content.is_last ? 2 : 0) + (content.has_head ? 4 : 0);
+  const std::array<std::int32_t, 3> key = {flags, first, layers};
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  const Result<simulate::ChunkTime> time = table_.chunk_of(job_, content);
+  if (!time) return time.error();
+  const auto spans = simulate::spans_of(time.value());
+  auto same = static_cast<std::size_t>(std::ranges::find(spans_, spans) - spans_.begin());
+  if (same == spans_.size()) {
+    times_.push_back(time.value());
+    spans_.push_back(spans);
+  }
+  return known_[key] = static_cast<std::int32_t>(same);
+}
+
+Result<StageChoices> StageChoices::of(ChunkCatalogue& catalogue, bool is_head_apart, std::int32_t most) {
+  StageChoices choices;
+  const std::int32_t stages = catalogue.stages();
+  choices.layers_ = catalogue.layers();
+  choices.most_ = most;
+  choices.is_head_apart_ = is_head_apart;
+  choices.class_of_.assign(static_cast<std::size_t>(stages), 1);
+  choices.class_of_.back() = 2;
+  choices.class_of_.front() = 0;
+  const auto width = static_cast<std::size_t>(choices.layers_ + 1) * static_cast<std::size_t>(most + 1);
+  choices.chunks_.assign(3 * width, -1);
+  for (std::int32_t kind = 0; kind < 3; ++kind) {
+    const std::int32_t stage = kind == 0 ? 0 : kind == 2 ? stages - 1 : 1;
+    if (kind == 1 ? stages < 3 : kind == 2 && stages < 2) continue;
+    for (std::int32_t first = 0; first <= (kind == 0 ? 0 : choices.layers_); ++first)
+      for (std::int32_t layers = 0; layers <= std::min(most, choices.layers_ - first); ++layers) {
+        const bool is_end = first + layers == choices.layers_;
+        // The last stage takes what is left, nothing where the main head is apart from it.
+        if (stage + 1 == stages && (!is_end || (is_head_apart && layers > 0))) continue;
+        const Result<std::int32_t> chunk = catalogue.chunk_of(stage, first, layers, is_head_apart);
+        if (!chunk) return chunk.error();
+        choices.chunks_[static_cast<std::size_t>(kind) * width +
+                        static_cast<std::size_t>(first) * static_cast<std::size_t>(most + 1) +
+                        static_cast<std::size_t>(layers)] = chunk.value();
+      }
+  }
+  return choices;
+}
+
+StageSum::StageSum(const ChunkCatalogue& catalogue,
+                   const std::vector<std::array<double, 2 * simulate::kPassSpans>>& weights)
+    : chunks_(catalogue.size()), costs_(weights.size() * chunks_) {
+  for (std::size_t stage = 0; stage < weights.size(); ++stage)
+    for (std::size_t chunk = 0; chunk < chunks_; ++chunk) {
+      const auto& spans = catalogue.spans(static_cast<std::int32_t>(chunk));
+      double cost = 0;
+      for (std::size_t span = 0; span < spans.size(); ++span)
+        cost += weights[stage][span] * static_cast<double>(spans[span]);
+      costs_[stage * chunks_ + chunk] = cost;
+    }
+}
+
+double StageSum::of(const StageChoices& choices, const std::vector<std::int32_t>& layers) const {
+  double sum = 0;
+  std::int32_t first = 0;
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    sum += at(static_cast<std::int32_t>(stage), choices.chunk(static_cast<std::int32_t>(stage), first, layers[stage]));
+    first += layers[stage];
+  }
+  return sum;
+}
+
+LeastSum::LeastSum(const StageSum& sum, const StageChoices& choices)
+    : width_(static_cast<std::size_t>(choices.layers()) + 1),
+      rest_((static_cast<std::size_t>(choices.stages()) + 1) * width_, kNoPlacement),
+      taken_(static_cast<std::size_t>(choices.stages()) * width_, -1) {
+  rest_.back() = 0;  // every stage and layer is placed
+  for (std::int32_t stage = choices.stages() - 1; stage >= 0; --stage)
+    for (std::int32_t first = 0; first <= (stage == 0 ? 0 : choices.layers()); ++first) {
+      const std::size_t here = static_cast<std::size_t>(stage) * width_ + static_cast<std::size_t>(first);
+      for (std::int32_t layers = 0; layers <= std::min(choices.most(), choices.layers() - first); ++layers) {
+        const std::int32_t chunk = choices.chunk(stage, first, layers);
+        if (chunk < 0) continue;
+        const double cost = sum.at(stage, chunk) + rest(stage + 1, first + layers);
+        if (cost >= rest_[here]) continue;
+        rest_[here] = cost;
+        taken_[here] = layers;
+      }
+    }
+}
+
+std::vector<std::int32_t> LeastSum::placement() const {
+  std::vector<std::int32_t> layers;
+  std::size_t first = 0;
+  for (std::size_t stage = 0; (stage + 1) * width_ < rest_.size(); ++stage) {
+    const std::int32_t taken = taken_[stage * width_ + first];
+    if (taken < 0) return {};
+    layers.push_back(taken);
+    first += static_cast<std::size_t>(taken);
+  }
+  return layers;
+}
+
+}  // namespace tidemark::search

@@ -1,0 +1,200 @@
+// Placements against every placement there is on small pipelines, and against random ones on the reference job.
+
+#include "planner/search/placement_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "planner/graph_build/layer_placement.h"
+#include "planner/simulate/pass_clock.h"
+#include "tests/support/pangu.h"
+#include "tests/support/random_job.h"
+
+namespace tidemark::search {
+namespace {
+
+/// The step of one placement by itself, without the search's own tables.
+std::int64_t step_of(const graph_build::JobSpec& job, const Placement& placement, simulate::PassTimeTable& times) {
+  graph_build::JobSpec placed = job;
+  place(job.model, placement, placed.parallel);
+  EXPECT_TRUE(graph_build::find_problems(placed).empty());
+  const auto chunks = times.times_of(placed);
+  EXPECT_TRUE(chunks);
+  auto clock = simulate::PassClock::of(placed.parallel);
+  return clock.value().step_ns(chunks.value()).value();
+}
+
+/// Calls `visit` with every way to write `left` as a sum of `stages` counts.
+void for_each_count(std::vector<std::int32_t>& counts, std::int32_t left, std::size_t stages,
+                    const std::function<void(const std::vector<std::int32_t>&)>& visit) {
+  if (counts.size() + 1 == stages) {
+    counts.push_back(left);
+    visit(counts);
+    counts.pop_back();
+    return;
+  }
+  for (std::int32_t count = 0; count <= left; ++count) {
+    counts.push_back(count);
+    for_each_count(counts, left - count, stages, visit);
+    counts.pop_back();
+  }
+}
+
+std::int64_t best_of_all(const graph_build::JobSpec& job, simulate::PassTimeTable& times) {
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int32_t> counts;
+  const auto stages = static_cast<std::size_t>(job.parallel.stages());
+  for_each_count(counts, static_cast<std::int32_t>(job.model.layers.size()), stages, [&](const auto& layers) {
+    best = std::min(best, step_of(job, {.layers = layers}, times));
+    if (job.model.mtp_layers > 0 && job.parallel.pipeline > 1 && layers.back() == 0)
+      best = std::min(best, step_of(job, {.layers = layers, .is_head_apart = true}, times));
+  });
+  return best;
+}
+
+/// Small enough for every placement: at most 8 stages.
+graph_build::JobSpec small_job(testing::JobGenerator& random, int round) {
+  graph_build::JobSpec job = random.next();
+  graph_build::ParallelSpec& p = job.parallel;
+  p.pipeline = 2 + round % 3;
+  p.virtual_pipeline = p.pipeline == 4 ? 1 + round % 2 : 1 + round / 2 % 2;
+  p.data = 1;
+  p.expert = 1;
+  p.tensor_extends_expert = false;
+  p.expert_exchange_parts = 1;
+  p.head_stage = -1;
+  p.global_batch = p.micro_batch * p.pipeline * 3;
+  const std::size_t layers = p.stages() > 6 ? 7 : 5 + static_cast<std::size_t>(round % 5);
+  job.model.layers.resize(layers, job.model.layers.back());
+  job.model.mtp_layers = round % 2;
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(p.stages()), 0);
+  counts.front() = static_cast<std::int32_t>(layers);
+  graph_build::fill_stages(job.model, counts, p);
+  return job;
+}
+
+TEST(PlacementSearch, IsTheBestOfAllOnSmallPipelines) {
+  testing::JobGenerator random(11);
+  int proven = 0;
+  for (int round = 0; round < 24; ++round) {
+    const graph_build::JobSpec job = small_job(random, round);
+    if (!graph_build::find_problems(job).empty()) continue;
+    const Machine machine = testing::ascend_910b();
+    simulate::PassTimeTable times(machine, 1.0, 1.0);
+    const auto found = search_placements(job, times);
+    ASSERT_TRUE(found) << found.error().message;
+    const PlacedStep& best = found.value().best.front();
+    EXPECT_EQ(best.step_ns, step_of(job, best.placement, times));
+    const std::int64_t least = best_of_all(job, times);
+    EXPECT_EQ(best.step_ns, least) << round << ": " << placement_text(best.placement);
+    EXPECT_LE(found.value().bound_ns, least);
+    proven += found.value().proven() ? 1 : 0;
+  }
+  EXPECT_GE(proven, 20);
+}
+
+/// Steps of many placements of one job: chunks are looked up, not built again.
+class PlacementClock {
+ public:
+  PlacementClock(const graph_build::JobSpec& job, simulate::PassTimeTable& times)
+      : job_(job), table_(times), clock_(simulate::PassClock::of(job.parallel).value()) {}
+
+  std::int64_t step_ns(const Placement& placement) {
+    const auto ranks = static_cast<std::size_t>(job_.parallel.pipeline);
+    simulate::StageTimes times(ranks);
+    std::int32_t first = 0;
+    for (std::size_t stage = 0; stage < placement.layers.size(); ++stage) {
+      const std::int32_t layers = placement.layers[stage];
+      const bool is_last = stage + 1 == placement.layers.size();
+      const bool ends = layers > 0 && first + layers == static_cast<std::int32_t>(job_.model.layers.size());
+      times[stage % ranks].push_back(chunk({.first_layer = first,
+                                            .layers = layers,
+                                            .is_first = stage == 0,
+                                            .is_last = is_last,
+                                            .has_head = placement.is_head_apart ? ends : is_last}));
+      first += layers;
+    }
+    return clock_.step_ns(times).value();
+  }
+
+ private:
+  const simulate::ChunkTime& chunk(const simulate::ChunkContent& content) {
+    const std::array<std::int32_t, 3> key = {
+        (content.is_first ? 1 : 0) + (content.is_last ? 2 : 0) + (content.has_head ? 4 : 0), content.first_layer,
+        content.layers};
+    if (const auto known = chunks_.find(key); known != chunks_.end()) return known->second;
+    return chunks_[key] = table_.chunk_of(job_, content).value();
+  }
+
+  const graph_build::JobSpec& job_;
+  simulate::PassTimeTable& table_;
+  simulate::PassClock clock_;
+  std::map<std::array<std::int32_t, 3>, simulate::ChunkTime> chunks_;
+};
+
+graph_build::JobSpec pangu_of(std::size_t dense, std::size_t moe, std::int32_t ranks, std::int32_t chunks,
+                              std::int64_t micro_batches) {
+  graph_build::JobSpec job = testing::pangu_job();
+  job.model.layers = testing::layer_kinds(dense, moe);
+  graph_build::ParallelSpec& p = job.parallel;
+  p.pipeline = ranks;
+  p.virtual_pipeline = chunks;
+  p.head_stage = -1;
+  p.global_batch = p.micro_batch * p.data * micro_batches;
+  testing::fill_slots(job);
+  return job;
+}
+
+TEST(PlacementSearch, IsTheBestOfAllOfSixteenLayersOnFourRanksOfTwoChunks) {
+  const graph_build::JobSpec job = pangu_of(1, 15, 4, 2, 8);
+  const Machine machine = testing::ascend_910b();
+  simulate::PassTimeTable times(machine, 1.0, 1.0);
+  const auto found = search_placements(job, times);
+  ASSERT_TRUE(found) << found.error().message;
+  PlacementClock clock(job, times);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), visited = 0;
+  std::vector<std::int32_t> counts;
+  // Chunks of more than six layers are far above a rank's share of four.
+  for_each_count(counts, 16, 8, [&](const std::vector<std::int32_t>& layers) {
+    if (*std::ranges::max_element(layers) > 6) return;
+    ++visited;
+    least = std::min(least, clock.step_ns({.layers = layers}));
+    if (layers.back() == 0) least = std::min(least, clock.step_ns({.layers = layers, .is_head_apart = true}));
+  });
+  EXPECT_GT(visited, 100'000);
+  EXPECT_EQ(found.value().best.front().step_ns, least) << placement_text(found.value().best.front().placement);
+  EXPECT_TRUE(found.value().proven());
+}
+
+TEST(PlacementSearch, BeatsRandomPlacementsOfTheReferenceJob) {
+  const graph_build::JobSpec job = testing::pangu_job();
+  const Machine machine = testing::ascend_910b();
+  simulate::PassTimeTable times(machine, 1.0, 1.0);
+  const auto found = search_placements(job, times);
+  ASSERT_TRUE(found) << found.error().message;
+  const PlacedStep& best = found.value().best.front();
+  RecordProperty("placement", placement_text(best.placement));
+  RecordProperty("step_ms", static_cast<int>(best.step_ns / 1'000'000));
+  RecordProperty("bound_ms", static_cast<int>(found.value().bound_ns / 1'000'000));
+  PlacementClock clock(job, times);
+  std::mt19937 random(3);
+  const auto stages = static_cast<std::size_t>(job.parallel.stages());
+  for (int i = 0; i < 2000; ++i) {
+    Placement placement{.layers = std::vector<std::int32_t>(stages, 0), .is_head_apart = random() % 2 == 0};
+    const std::size_t open = placement.is_head_apart ? stages - 1 : stages;
+    for (std::size_t layer = 0; layer < job.model.layers.size(); ++layer) {
+      const std::size_t stage = random() % open;
+      ++placement.layers[placement.layers[stage] < 3 ? stage : layer % open];
+    }
+    EXPECT_GE(clock.step_ns(placement), best.step_ns) << placement_text(placement);
+  }
+}
+
+}  // namespace
+}  // namespace tidemark::search
