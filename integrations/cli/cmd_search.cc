@@ -9,7 +9,9 @@
 #include "integrations/cli/progress.h"
 #include "integrations/cli/verb.h"
 #include "integrations/cli/version.h"
+#include "integrations/formats/architecture_report.h"
 #include "integrations/formats/file.h"
+#include "integrations/formats/import_architectures.h"
 #include "integrations/formats/search_log.h"
 #include "integrations/formats/search_report.h"
 
@@ -96,6 +98,11 @@ class SearchCommand final : public Command {
         "layouts looked at beyond their bounds, the most promising first (default 48), and on top of them the job's "
         "own where it is one of them; those are planned that may be among the fastest; the result never depends on the "
         "machine's speed");
+    app.add_option(
+           "--architectures", architectures_,
+           "YAML of what varies in the model, its bounds and its layouts (docs/formats.md): ranks architectures, "
+           "each on its best layout, in place of layouts of one")
+        ->type_name("FILE");
     add_file(app, "--resume", resume_, "append finished layouts to this file, and take from it what it has");
   }
 
@@ -108,6 +115,7 @@ class SearchCommand final : public Command {
     if (sequence_ > 0) request.job.model.sequence = sequence_;
     if (global_batch_ > 0) request.job.parallel.global_batch = global_batch_;
     const std::int64_t devices = devices_ > 0 ? devices_ : request.job.parallel.devices();
+    if (!architectures_.empty()) return run_architectures(request, devices, console);
     const search::LayoutSpace space = search::enumerate_layouts(request.job, request.machine, devices);
     if (space.layouts.empty()) return bad_input(none_is_legal(space, devices));
     ResumeFile file;
@@ -128,6 +136,9 @@ class SearchCommand final : public Command {
  private:
   [[nodiscard]] Status refuse_what_does_not_count() const {
     if (Status status = refuse_given(*app_, {"--ranks"}, "a search plans every rank"); !status) return status;
+    if (!architectures_.empty())
+      if (Status status = refuse_given(*app_, {"--resume"}, "a search of architectures keeps no log"); !status)
+        return status;
     if (Status status = refuse_given(*app_, {"--imbalance-from"}, "a search plans at one load, --imbalance F"); !status)
       return status;
     if (!job_.imbalance.quantile) return {};
@@ -142,6 +153,31 @@ class SearchCommand final : public Command {
                        keys.empty() ? "no degrees divide them" : keys);
   }
 
+  Result<ExitStatus> run_architectures(const plan::PlanRequest& request, std::int64_t devices, Console& console) const {
+    const Result<std::string> text = formats::read_file(architectures_, formats::kMostDescriptionBytes);
+    if (!text) return text.error();
+    const Result<formats::ArchitectureQuery> query = formats::read_architectures(text.value(), architectures_.string());
+    if (!query) return query.error();
+    const search::ArchitectureSpace space =
+        search::enumerate_architectures(request.job, query.value().ranges, query.value().bounds);
+    Progress progress("pricing", console.draws_progress());
+    const search::ArchitectureSearchRequest asked{
+        .plan = request,
+        .space = space,
+        .devices = devices,
+        .layouts = query.value().layouts,
+        .bounds = query.value().bounds,
+        .progress = [&](int done, int total) { progress.update(done, total); }};
+    const Result<search::ArchitectureSearchResult> result = search::search_architectures(asked);
+    if (!result) return result.error();
+    const formats::ArchitectureReport report{
+        .request = asked, .result = result.value(), .top = static_cast<std::size_t>(top_)};
+    const Status status = console.print(job_.format == Format::json ? formats::architecture_search_json(report)
+                                                                    : formats::architecture_search_text(report));
+    if (!status) return status.error();
+    return result.value().fitting.empty() ? ExitStatus::answer_is_no : ExitStatus::done;
+  }
+
   [[nodiscard]] Result<search::LayoutSearchResult> search(const plan::PlanRequest& request,
                                                           const search::LayoutSpace& space, ResumeFile& file,
                                                           const Console& console) const {
@@ -151,6 +187,7 @@ class SearchCommand final : public Command {
          .space = space,
          .top = static_cast<std::size_t>(top_),
          .most_planned = static_cast<std::size_t>(most_planned_),
+         .place = true,
          .known = file.known(),
          .finished = [&](const search::SearchLayout& layout, const search::LayoutFigures& f) { file.add(layout, f); },
          .progress = [&](int done, int total) { progress.update(done, total); }});
@@ -161,6 +198,7 @@ class SearchCommand final : public Command {
   int devices_ = 0, sequence_ = 0, global_batch_ = 0;
   int top_ = 10, most_planned_ = 48;
   std::filesystem::path resume_;
+  std::filesystem::path architectures_;  ///< empty: layouts are searched
 };
 
 }  // namespace

@@ -35,9 +35,12 @@ constexpr Unit kRateUnits[] = {{"B/s", 1},
 constexpr Unit kTimeUnits[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 constexpr Unit kFlopsUnits[] = {{"GFLOPS", 1e9}, {"TFLOPS", 1e12}, {"PFLOPS", 1e15}};
 
+constexpr Unit kCountUnits[] = {{"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}};
+
 constexpr Quantity kRate = {"a rate", "23.4GB/s", kRateUnits};
 constexpr Quantity kTime = {"a time", "10us", kTimeUnits};
 constexpr Quantity kFlops = {"a compute rate", "313TFLOPS", kFlopsUnits};
+constexpr Quantity kCount = {"a number of parameters", "718B", kCountUnits};
 
 Error refused(std::string_view text, const Quantity& quantity) {
   std::string units;
@@ -73,6 +76,9 @@ Result<double> parse_duration_ns(std::string_view text) {
 }
 Result<double> parse_flops_per_s(std::string_view text) {
   return parse(text, kFlops);
+}
+Result<double> parse_parameters(std::string_view text) {
+  return parse(text, kCount);
 }
 
 }  // namespace tidemark::formats

@@ -17,4 +17,7 @@ namespace tidemark::formats {
 /// `313TFLOPS`, `0.99PFLOPS`: floating-point operations per second.
 [[nodiscard]] Result<double> parse_flops_per_s(std::string_view text);
 
+/// `718B`, `39.5B`, `1T`, `350M`: parameters of a model.
+[[nodiscard]] Result<double> parse_parameters(std::string_view text);
+
 }  // namespace tidemark::formats

@@ -1,4 +1,6 @@
 set(TIDEMARK_SEARCH_FILES
+  search/architecture_search.cc
+  search/architecture_space.cc
   search/auto_placement.cc
   search/layout_ranking.cc
   search/layout_search.cc

@@ -11,7 +11,7 @@ reader_sources(core
   bytes fingerprint graph schedule time_term verify_shape)
 reader_sources(integrations/formats
   allocation_trace blank_text calibration_file captured_step_json captured_step_text csv_table expert_counts graph_columns
-  import_arguments import_captured_step import_device_samples import_expert_counts import_measured_memory
+  import_architectures import_arguments import_captured_step import_device_samples import_expert_counts import_measured_memory
   import_memory_record import_minimalloc_csv import_op_times import_operator_memory import_rmm_log import_snapshot
   import_trace import_yaml int_column interval_gaps interval_problem json_node near_miss pickle_reader
   predicted_times_file program_columns program_file program_messages program_rules quantity rate_candidates search_log
@@ -35,7 +35,7 @@ reader_sources(planner/estimate
 reader_sources(planner/layout
   check_packing order pack_problem)
 reader_sources(planner/search
-  layout_space placement)
+  architecture_space layout_space placement)
 reader_sources(planner/step_time
   row_notes row_refusal row_run run_terms software tracks)
 reader_sources(planner/graph_build
