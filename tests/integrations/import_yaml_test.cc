@@ -380,6 +380,21 @@ TEST(ReadJob, PlacementDefaultsToEvenFillWithTheMtpModuleLast) {
   EXPECT_EQ(job.parallel.slots[0][1].front().layer, 4);
 }
 
+TEST(ReadJob, AutoPlacementIsALegalStart) {
+  std::string text = kJob;
+  const std::size_t at = text.find("  placement:");
+  if (at != std::string::npos) text.erase(at, text.find('\n', at) + 1 - at);
+  text.insert(text.find("parallel:\n") + 10, "  placement: auto\n");
+  const graph_build::JobSpec job = job_from(text);
+  EXPECT_TRUE(job.parallel.auto_placement);
+  EXPECT_TRUE(graph_build::find_problems(job).empty());
+  // Layers need not fill the stages evenly.
+  std::size_t line = text.find("layers: {dense: 2, moe: 6}");
+  text.replace(line, 26, "layers: {dense: 2, moe: 5}");
+  EXPECT_EQ(graph_build::stage_layers(job_from(text).parallel).size(),
+            static_cast<std::size_t>(job.parallel.stages()));
+}
+
 TEST(ReadJob, EitherPlacementNotationGivesTheSameSlots) {
   const std::string with = "  global_batch: 16\n  placement: ";
   const graph_build::JobSpec by_slot =
