@@ -13,9 +13,9 @@
 namespace tidemark::search {
 namespace {
 
-/// How far schedules of passes and of ops are apart at most, between placements of one job: from the simulations of
-/// tests/planner/search/auto_placement_test.cc.
-constexpr double kClose = 1.02;
+/// What the passes' clock leaves out (hidden communication, the end of the step) moves placements by less than this
+/// against each other; a test holds what is missed.
+constexpr double kClose = 1.25;
 constexpr std::size_t kMostTried = 4;  ///< placements that are planned for memory
 
 plan::PlanRequest with_placement(const plan::PlanRequest& request, const Placement& placement) {

@@ -8,6 +8,7 @@
 
 #include "planner/search/placement_costs.h"
 #include "planner/simulate/pass_clock.h"
+#include "planner/threads/parallel.h"
 
 namespace tidemark::search {
 namespace {
@@ -76,13 +77,13 @@ std::vector<std::vector<std::int32_t>> even_counts(std::int32_t layers, std::int
 /// Placements with the main head in one place.
 class HeadSearch {
  public:
-  HeadSearch(ChunkCatalogue& catalogue, simulate::PassClock& clock, const PlacementEffort& effort, bool is_head_apart,
-             std::int32_t ranks)
-      : catalogue_(catalogue),
-        clock_(clock),
+  HeadSearch(const graph_build::JobSpec& job, simulate::ChunkTimes& times, simulate::PassClock clock,
+             const PlacementEffort& effort, bool is_head_apart)
+      : catalogue_(job, times),
+        clock_(std::move(clock)),
         effort_(effort),
         is_head_apart_(is_head_apart),
-        ranks_(static_cast<std::size_t>(ranks)) {}
+        ranks_(static_cast<std::size_t>(job.parallel.pipeline)) {}
 
   /// `most`: layers a stage may hold.
   Status run(std::int32_t most) {
@@ -326,8 +327,8 @@ class HeadSearch {
     return counts;
   }
 
-  ChunkCatalogue& catalogue_;
-  simulate::PassClock& clock_;
+  ChunkCatalogue catalogue_;
+  simulate::PassClock clock_;
   const PlacementEffort& effort_;
   bool is_head_apart_;
   std::size_t ranks_;
@@ -374,16 +375,20 @@ Result<PlacementSearchResult> search_placements(const graph_build::JobSpec& job,
   if (!clock) return clock.error();
   const Result<std::int32_t> most = most_layers(job, times, clock.value());
   if (!most) return most.error();
-  ChunkCatalogue catalogue(job, times);
+  std::vector<HeadSearch> searches;
+  for (const bool is_head_apart : {false, true})
+    if (!is_head_apart || (job.model.mtp_layers > 0 && job.parallel.pipeline > 1))
+      searches.emplace_back(job, times, clock.value(), effort, is_head_apart);
+  const Status status =
+      threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i].run(most.value()); });
+  if (!status) return status.error();
   PlacementSearchResult result;
   std::optional<std::int64_t> bound;
-  for (const bool is_head_apart : {false, true}) {
-    if (is_head_apart && (job.model.mtp_layers == 0 || job.parallel.pipeline == 1)) continue;
-    HeadSearch search(catalogue, clock.value(), effort, is_head_apart, job.parallel.pipeline);
-    if (Status status = search.run(most.value()); !status) return status.error();
+  for (const HeadSearch& search : searches) {
     if (search.steps().empty()) continue;
     for (const auto& [layers, step] : search.steps())
-      result.best.push_back({.placement = {.layers = layers, .is_head_apart = is_head_apart}, .step_ns = step});
+      result.best.push_back(
+          {.placement = {.layers = layers, .is_head_apart = search.is_head_apart()}, .step_ns = step});
     bound = std::min(bound.value_or(search.bound_ns()), search.bound_ns());
   }
   result.played = static_cast<std::int64_t>(result.best.size());

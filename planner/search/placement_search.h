@@ -25,10 +25,10 @@ struct PlacedStep {
 };
 
 struct PlacementEffort {
-  int bounding_rounds = 400;         ///< placements that mixtures of paths lead to; 0: only even stages, no bound
+  int bounding_rounds = 160;         ///< placements that mixtures of paths lead to; 0: only even stages, no bound
   std::int64_t passes = 10'000'000;  ///< played while layers are moved
   std::int64_t branches = 200'000;   ///< of the depth-first search
-  std::size_t kept = 12;             ///< placements returned
+  std::size_t kept = 8;              ///< placements returned
 };
 
 struct PlacementSearchResult {
@@ -39,7 +39,7 @@ struct PlacementSearchResult {
 };
 
 /// `job` gives everything but the placement. Errors: those of building a chunk's graph. REQUIRES: find_problems(job) is
-/// empty. One thread.
+/// empty.
 [[nodiscard]] Result<PlacementSearchResult> search_placements(const graph_build::JobSpec& job,
                                                               simulate::ChunkTimes& times,
                                                               const PlacementEffort& effort = {});

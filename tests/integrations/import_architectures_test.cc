@@ -76,9 +76,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpace{"DownwardRange", "vary:\n  hidden: {from: 8, to: 4, step: 1}\n", "space.yaml:2: hidden goes from 8"},
         BadSpace{"EndlessRange", "vary:\n  hidden: {from: 1, to: 1000000, step: 1}\n",
                  "space.yaml:2: hidden lists more than 1000 values"},
-        BadSpace{"TooMany",
-                 "vary:\n  hidden: {from: 1, to: 1000, step: 1}\n  heads: {from: 1, to: 1000, step: 1}\n  top_k: [1, 2]\n",
-                 "space.yaml:1: vary has 2000000 combinations"},
+        BadSpace{
+            "TooMany",
+            "vary:\n  hidden: {from: 1, to: 1000, step: 1}\n  heads: {from: 1, to: 1000, step: 1}\n  top_k: [1, 2]\n",
+            "space.yaml:1: vary has 2000000 combinations"},
         BadSpace{"BareCount", "vary: {top_k: [8]}\nbounds:\n  parameters: {most: 700}\n",
                  "space.yaml:3: most: '700' is not a number of parameters"},
         BadSpace{"Crossed", "vary: {top_k: [8]}\nbounds:\n  parameters: {least: 2B, most: 1B}\n",

@@ -391,8 +391,7 @@ TEST(ReadJob, AutoPlacementIsALegalStart) {
   // Layers need not fill the stages evenly.
   std::size_t line = text.find("layers: {dense: 2, moe: 6}");
   text.replace(line, 26, "layers: {dense: 2, moe: 5}");
-  EXPECT_EQ(graph_build::stage_layers(job_from(text).parallel).size(),
-            static_cast<std::size_t>(job.parallel.stages()));
+  EXPECT_EQ(graph_build::stage_layers(job_from(text).parallel).size(), static_cast<std::size_t>(job.parallel.stages()));
 }
 
 TEST(ReadJob, EitherPlacementNotationGivesTheSameSlots) {
