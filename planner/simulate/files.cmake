@@ -1,4 +1,5 @@
 set(TIDEMARK_SIMULATE_FILES
   simulate/keep_all_step.cc
   simulate/pass_times.cc
-  simulate/simulator.cc)
+  simulate/simulator.cc
+  simulate/split_step.cc)
