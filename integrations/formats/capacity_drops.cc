@@ -28,7 +28,8 @@ CapacityDrops modelled_drops(const graph_build::JobSpec& job, const std::vector<
   const std::int64_t experts = experts_of_device(job);
   graph_build::LoadModel of_devices = graph_build::load_model(spec);
   if (job.parallel.expert_ranks() == 1) of_devices.variance = {};  // one device has all rows
-  const graph_build::LoadModel of_experts = graph_build::model_of_experts(of_devices, experts);
+  const graph_build::LoadModel of_experts =
+      graph_build::model_of_experts(of_devices, experts, job.parallel.expert_ranks());
   CapacityDrops drops{.loads = fmt::format("expert_load of the job: mean {:.4g}, coefficient of variation {:.4g}",
                                            spec.mean, spec.coefficient_of_variation)};
   // Of a device that has all experts, or whose load does not vary, the model does not know how experts share it.

@@ -42,10 +42,13 @@ double mean_dropped_share(const LoadModel& model, double factor) {
   return mean_above(model.mean, deviation, factor) / mean_above(model.mean, deviation, 0);
 }
 
-LoadModel model_of_experts(const LoadModel& of_device, std::int64_t experts) {
+LoadModel model_of_experts(const LoadModel& of_device, std::int64_t experts, std::int64_t devices) {
   LoadModel model = of_device;
-  model.variance.popularity *= static_cast<double>(experts);
-  model.variance.site *= static_cast<double>(experts);
+  if (devices < 2) return model;  // one device has all rows, whatever its experts do
+  const auto group = static_cast<double>(devices);
+  const double times = 1 + static_cast<double>(experts - 1) * group / (group - 1);
+  model.variance.popularity *= times;
+  model.variance.site *= times;
   return model;
 }
 

@@ -5,8 +5,9 @@
 //   C = ceil(capacity factor * rows / holders)        dropped = sum over holders of (rows of the holder - C)+
 //
 // Counted or modelled. The load model (load_model.h) knows devices. Of experts it says: what varies by layer or by
-// site is the mean of the n experts of a device, which are taken to vary apart from each other, so an expert shows n
-// times that variance; what is common to a device over its layers is common to its experts. With all experts of a
+// site is the mean of the n experts of a device, which are taken to vary apart from each other. Beside what the device
+// shows, v, an expert then shows (n - 1) v G / (G - 1): of G devices that share their rows, v is (G - 1) / G of what
+// they vary by on their own. What is common to a device over its layers is common to its experts. With all experts of a
 // device alike as many are dropped as of the device: no spread of its rows over its experts drops fewer.
 //
 // A framework that applies the capacity to the rows of each sender apart (Megatron-LM) drops as many or more: the sum
@@ -40,7 +41,7 @@ void add_dropped(std::span<const std::int64_t> counts, std::int64_t counts_per_h
 /// E[(f - c)+] / E[f], for f normal about the model's mean and not below 0. REQUIRES: factor > 0.
 [[nodiscard]] double mean_dropped_share(const LoadModel& model, double factor);
 
-/// Of one of `experts` experts that a device has: see above.
-[[nodiscard]] LoadModel model_of_experts(const LoadModel& of_device, std::int64_t experts);
+/// Of one expert, where each of `devices` devices has `experts`: see above. REQUIRES: both at least 1.
+[[nodiscard]] LoadModel model_of_experts(const LoadModel& of_device, std::int64_t experts, std::int64_t devices);
 
 }  // namespace tidemark::graph_build

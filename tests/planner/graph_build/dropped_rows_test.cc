@@ -136,7 +136,7 @@ class ModelledDrops : public ::testing::TestWithParam<ExpertLoadSpec> {
 TEST_P(ModelledDrops, AreThoseOfDraws) {
   ExpertLoadSpec seen = GetParam();
   seen.coefficient_of_variation *= std::sqrt(15.0 / 16);
-  const LoadModel devices = load_model(seen), experts = model_of_experts(devices, 4);
+  const LoadModel devices = load_model(seen), experts = model_of_experts(devices, 4, 16);
   for (const double factor : {0.9, 1.0, 1.1, 1.2}) {
     for (const bool by_expert : {false, true}) {
       const Drawn counted = drawn(by_expert, factor);
