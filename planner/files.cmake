@@ -3,6 +3,7 @@ set(TIDEMARK_PLAN_FILES
   budget_check.cc
   budget_frontier.cc
   built_plan.cc
+  capacity_lines.cc
   gap_report.cc
   known_share.cc
   last_resort.cc

@@ -36,7 +36,7 @@ bool is_load_asked_for(const PlanRequest& request) {
 
 Status PlannedLoad::start(std::size_t rank) {
   const graph_build::ExpertLoadSpec& spec = request_.job.expert_load;
-  load_ = request_.load.value_or(spec.mean);
+  load_ = fixed_.value_or(request_.load.value_or(spec.mean));
   if (is_given()) return {};
   Result<Graph> graph =
       graph_build::build_step_graph(request_.job, request_.machine, static_cast<std::int32_t>(rank), spec.mean);
@@ -54,7 +54,7 @@ void PlannedLoad::start_from(const Graph& graph, const Schedule& schedule) {
 }
 
 bool PlannedLoad::is_given() const {
-  return request_.load || request_.job.expert_load.coefficient_of_variation <= 0 || devices_ < 2;
+  return fixed_ || request_.load || request_.job.expert_load.coefficient_of_variation <= 0 || devices_ < 2;
 }
 
 bool PlannedLoad::is_tentative() const {

@@ -24,9 +24,11 @@ namespace tidemark::plan {
 
 class PlannedLoad {
  public:
-  /// An expert group of so many devices, one of which may get `most_load`.
-  PlannedLoad(const PlanRequest& request, std::int64_t group_devices, double most_load)
-      : request_(request), devices_(group_devices), most_load_(most_load) {}
+  /// An expert group of so many devices, one of which may get `most_load`. `fixed`: all of them have that, or hold no
+  /// more (LoadShape::fixed_load).
+  PlannedLoad(const PlanRequest& request, std::int64_t group_devices, double most_load,
+              std::optional<double> fixed = std::nullopt)
+      : request_(request), devices_(group_devices), most_load_(most_load), fixed_(fixed) {}
 
   /// Before there is a plan: from the rank's graph at the mean load, everything kept. Errors: those of
   /// build_step_graph.
@@ -73,6 +75,7 @@ class PlannedLoad {
   const PlanRequest& request_;
   std::int64_t devices_ = 1;
   double most_load_ = 1;
+  std::optional<double> fixed_;
   double load_ = 1;
   int rounds_ = 0;
   std::vector<double> misfits_;  ///< loads that did not fit

@@ -109,8 +109,10 @@ Status check(const PlanRequest& request) {
 /// Of every rank, before any is planned. `request` outlives them.
 Result<std::vector<PlannedLoad>> first_loads(const PlanRequest& request) {
   const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.job, request.machine);
-  const PlannedLoad one = shape ? PlannedLoad(request, shape.value().devices, shape.value().most_load())
-                                : PlannedLoad(request, 1, 1);  // nothing is routed
+  const double asked = request.load.value_or(request.job.expert_load.mean);
+  const PlannedLoad one =
+      shape ? PlannedLoad(request, shape.value().devices, shape.value().most_load(), shape.value().fixed_load(asked))
+            : PlannedLoad(request, 1, 1);  // nothing is routed
   std::vector<PlannedLoad> loads(static_cast<std::size_t>(request.job.parallel.pipeline), one);
   Status status = threads::parallel_try_each(loads.size(), [&](std::size_t r) { return loads[r].start(r); });
   if (!status) return status.error();

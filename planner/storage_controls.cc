@@ -182,6 +182,8 @@ void add_rows(KeyList& keys, Rows rows, const JobSpec& job) {
   if (routed)
     keys.add({kTopK, "expert_load.mean", "expert_load.coefficient_of_variation", "expert_load.layer_correlation",
               "expert_load.popularity_share", "expert_load.quantile"});
+  if (routed && job.model.moe.drops())
+    keys.add({"model.moe.capacity_factor", "model.moe.capacity_level", "model.moe.pad_to_capacity"});
   const bool of_device = rows == Rows::local || rows == Rows::nodes || rows == Rows::sent || rows == Rows::received;
   if (of_device && job.parallel.tensor > 1) keys.add("parallel.sequence_parallel");
   if (of_device && job.parallel.sequence_parallel) keys.add(kTensor);

@@ -25,12 +25,13 @@ std::vector<std::string> family_names() {
   return {graph_build::kLoadFamilyNames.begin(), graph_build::kLoadFamilyNames.end()};
 }
 
-void append_step(std::string& text, std::int64_t step, const graph_build::LoadShape& shape,
+/// `holders`: devices of the expert group, or experts.
+void append_step(std::string& text, std::int64_t step, const graph_build::LoadShape& shape, std::int64_t holders,
                  const std::vector<std::int64_t>& rows) {
   auto next = rows.begin();
   for (const std::int64_t layer : shape.layers)
     for (std::int64_t m = 0; m < shape.micro_batches; ++m)
-      for (std::int64_t d = 0; d < shape.devices; ++d)
+      for (std::int64_t d = 0; d < holders; ++d)
         fmt::format_to(std::back_inserter(text), "{},{},{},{},{}\n", step, layer, m, d, *next++);
 }
 
@@ -43,6 +44,8 @@ class LoadsCommand final : public Command {
     add_device(app, options_.device, "device in place of the model file's: a name or a file");
     add_word(app, "--family", family_, "family", family_names(),
              fmt::format("how rows fall on devices: {} (default {})", join_words(family_names()), family_));
+    add_word(app, "--by", by_, "holder", {"device", "expert"},
+             "whose rows a line is: device (default), or expert, of which those of a device sum to its rows");
     add_count(app, "--steps", steps_, 1, kMostSteps, "steps to draw (default 1)");
     add_count(app, "--first-step", first_step_, 0, kMostSteps, "number of the first (default 0)");
     add_count(app, "--seed", seed_, 0, std::numeric_limits<int>::max(), "of the draws (default 1)");
@@ -78,9 +81,13 @@ class LoadsCommand final : public Command {
   template <class Take>
   [[nodiscard]] Status for_each_step(const graph_build::LoadDraws& draws, const graph_build::LoadShape& shape,
                                      Take take) const {
-    std::string text = fmt::format("{}\n", formats::kExpertCountHeader);
+    const bool by_expert = by_ == "expert";
+    std::string text = fmt::format("{}\n", by_expert ? formats::kCountHeaderOfExperts : formats::kExpertCountHeader);
     for (std::int64_t step = first_step_; step < std::int64_t{first_step_} + steps_; ++step) {
-      append_step(text, step, shape, draws.rows(step));
+      if (by_expert)
+        append_step(text, step, shape, shape.experts, draws.expert_rows(step));
+      else
+        append_step(text, step, shape, shape.devices, draws.rows(step));
       if (Status status = take(text); !status) return status;
       text.clear();
     }
@@ -88,7 +95,7 @@ class LoadsCommand final : public Command {
   }
 
   JobOptions options_;
-  std::string family_ = "own";
+  std::string family_ = "own", by_ = "device";
   int steps_ = 1, first_step_ = 0, seed_ = 1;
   std::filesystem::path out_;
 };
@@ -102,6 +109,7 @@ const Verb kCmdLoads = {
     .examples =
         "  tidemark loads models/pangu-ultra-moe-718b.yaml --steps 10 --out loads.csv\n"
         "  tidemark loads models/mixtral-8x7b.yaml --family hotspot --seed 7 --steps 100 --out hotspot.csv\n"
+        "  tidemark loads models/mixtral-8x7b.yaml --family cold-start --by expert --out experts.csv\n"
         "  tidemark run plan.json --loads loads.csv\n",
     .statuses =
         "  0  drawn\n"

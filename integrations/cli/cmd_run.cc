@@ -163,9 +163,10 @@ class RunCommand final : public Command {
     const double load = ask.load->load.received;
     if (load > shape.value().most_load())
       return bad_input(
-          fmt::format("{}: load {} cannot be; routing sends a device of this job at most {:.4g} times the "
+          fmt::format("{}: load {} cannot be; {} a device of this job at most {:.4g} times the "
                       "mean",
-                      load_.empty() ? "--load-rise" : "--load", load, shape.value().most_load()));
+                      load_.empty() ? "--load-rise" : "--load", load,
+                      shape.value().capacity > 0 ? "its capacity gives" : "routing sends", shape.value().most_load()));
     ask.load->load = shape.value().with(load);
     return ask;
   }

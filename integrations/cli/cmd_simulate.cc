@@ -4,12 +4,16 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/options.h"
 #include "integrations/cli/plan_input.h"
+#include "integrations/cli/progress.h"
 #include "integrations/cli/verb.h"
+#include "integrations/formats/capacity_table.h"
+#include "integrations/formats/file.h"
 #include "integrations/formats/plan_restore.h"
 #include "integrations/formats/timing_report.h"
 #include "integrations/run/load_forecast.h"
@@ -30,6 +34,11 @@ class SimulateCommand final : public Command {
     add_word(app, "--against", against_, "reference", {"published"},
              "show the step beside the published one and split the gap by cause; the policy is then published-recipe "
              "unless --policy says otherwise, and every rank is planned");
+    add_word(
+        app, "--capacity-table", capacity_, "kind of capacity", {"drop-and-pad", "drop"},
+        "in place of the step: a table of the job dropless and under capacity factors 1.0 to 1.5, of experts and of "
+        "devices, with rows padded to the capacity (drop-and-pad) or dropped alone (drop); the share dropped is "
+        "that of the load model, or with --imbalance-from of those counts");
     app.add_option("--loads", loads_,
                    "a plan.json: hold its slots against the loads of this trace, a CSV file with the columns "
                    "step,layer,micro_batch,device,rows")
@@ -52,6 +61,7 @@ class SimulateCommand final : public Command {
                                 "loads are held against the slots of a plan.json");
         !s)
       return s.error();
+    if (!capacity_.empty()) return capacity_table(console);
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
@@ -76,12 +86,43 @@ class SimulateCommand final : public Command {
   }
 
  private:
+  Result<ExitStatus> capacity_table(Console& console) const {
+    if (!against_.empty()) return bad_input("--against: a published step is no line of --capacity-table; drop one");
+    if (!job_.ranks.empty()) return bad_input("--capacity-table: a step needs every rank; drop --ranks");
+    const Result<plan::PlanRequest> request = read_request(job_, &console);
+    if (!request) return request.error();
+    const graph_build::JobSpec& job = request.value().job;
+    if (!job.model.has_experts())
+      return bad_input(fmt::format("--capacity-table: {} has no layer with experts", subject_of(job_).string()));
+    const std::vector<plan::CapacityChoice> choices = plan::capacity_choices(capacity_ == "drop-and-pad");
+    const Result<formats::CapacityDrops> drops = drops_of(job, choices);
+    if (!drops) return drops.error();
+    Progress progress("planning", console.draws_progress());
+    progress.watch(static_cast<int>(choices.size()));
+    const Result<std::vector<plan::CapacityLine>> lines = plan::capacity_lines(
+        request.value(), choices, [&](int done) { progress.update(done, static_cast<int>(choices.size())); });
+    if (!lines) return lines.error();
+    const Status status = console.print(job_.format == Format::json
+                                            ? formats::capacity_json(request.value(), lines.value(), drops.value())
+                                            : formats::capacity_text(request.value(), lines.value(), drops.value()));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
+  [[nodiscard]] Result<formats::CapacityDrops> drops_of(const graph_build::JobSpec& job,
+                                                        const std::vector<plan::CapacityChoice>& choices) const {
+    if (job_.imbalance_from.empty()) return formats::modelled_drops(job, choices);
+    const Result<std::string> text = formats::read_file(job_.imbalance_from, formats::kMostMeasurementBytes);
+    if (!text) return text.error();
+    return formats::counted_drops(text.value(), job_.imbalance_from.string(), job, choices);
+  }
+
   /// A plan is played as it was planned.
   Result<ExitStatus> simulate_file(Console& console) const {
     const Status refused =
         refuse_given(*app_,
-                     {"--against", "--policy", "--device", "--imbalance", "--imbalance-from", "--budget",
-                      "--host-budget", "--ranks", "--op-time-scale", "--layer-ms", "--calibration"},
+                     {"--against", "--capacity-table", "--policy", "--device", "--imbalance", "--imbalance-from",
+                      "--budget", "--host-budget", "--ranks", "--op-time-scale", "--layer-ms", "--calibration"},
                      "a plan file is simulated as it was planned");
     if (!refused) return refused.error();
     const Result<formats::PlanFile> file = read_plan(job_.model);
@@ -145,7 +186,7 @@ class SimulateCommand final : public Command {
   }
 
   JobOptions job_;
-  std::string against_, group_device_ = "all";
+  std::string against_, capacity_, group_device_ = "all";
   std::filesystem::path loads_;
   int fit_steps_ = 16, play_ = 0;
   const CLI::App* app_ = nullptr;
@@ -160,6 +201,7 @@ const Verb kCmdSimulate = {
     .examples =
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --against published\n"
+        "  tidemark simulate models/pangu-ultra-moe-718b.yaml --capacity-table drop-and-pad\n"
         "  tidemark simulate plan.json\n"
         "  tidemark simulate plan.json --loads loads.csv\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --layer-ms 120.5 --policy full-recompute\n",

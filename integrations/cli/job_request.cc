@@ -86,7 +86,12 @@ Status check_planned_load(const plan::PlanRequest& request) {
   const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.job, request.machine);
   if (!shape) return bad_input("--imbalance: " + shape.error().message);
   const double most = shape.value().most_load();
-  if (*request.load >= 1 && *request.load <= most) return {};
+  if (shape.value().pads)
+    return bad_input(
+        fmt::format("--imbalance: rows are padded to the capacity, so every device of this job has {:.4g} "
+                    "times the mean; drop it",
+                    most));
+  if (*request.load >= std::min(1.0, most) && *request.load <= most) return {};
   return bad_input(
       fmt::format("--imbalance: load {} cannot be; the fullest device of this job has 1 to {:.4g} times the "
                   "mean",
@@ -101,8 +106,9 @@ Status read_loads(const JobOptions& options, plan::PlanRequest& request, const C
     if (request.load) return bad_input("--imbalance-from: measured counts and one load exclude each other; drop one");
     const Result<std::string> text = formats::read_file(options.imbalance_from, formats::kMostMeasurementBytes);
     if (!text) return text.error();
+    const std::int64_t devices = request.job.model.has_experts() ? request.job.parallel.expert_ranks() : 0;
     const Result<formats::MeasuredLoads> loads =
-        formats::read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load);
+        formats::read_expert_counts(text.value(), options.imbalance_from.string(), request.job.expert_load, devices);
     if (!loads) return loads.error();
     request.job.expert_load = loads.value().spec;
     if (console != nullptr)
@@ -172,8 +178,10 @@ void add_what_if_options(CLI::App& app, JobOptions& options) {
                 "expert load f that every layer and micro-batch has memory for (rows on a device over the mean), or a "
                 "quantile of the job's distribution such as p99; default: the job's own quantile, or where the "
                 "expected step is shortest");
-  app.add_option("--imbalance-from", options.imbalance_from,
-                 "measured counts as CSV with the columns step,layer,micro_batch,device,rows")
+  app.add_option(
+         "--imbalance-from", options.imbalance_from,
+         "measured counts as CSV with the columns step,layer,micro_batch,device,rows; expert in place of device "
+         "where experts are counted")
       ->type_name("FILE");
   add_size(app, "--budget", options.budget_bytes,
            "device memory per rank, reserves included; default: what is visible");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::string_view kStep = "step,";
 constexpr std::string_view kHeader = kExpertCountHeader.substr(kStep.size());
+constexpr std::string_view kHeaderOfExperts = kCountHeaderOfExperts.substr(kStep.size());
 constexpr std::array<std::string_view, 5> kNames = {"step", "layer", "micro_batch", "device", "rows"};
 constexpr std::int64_t kMostRows = std::int64_t{1} << 40;  // of one line: sums stay exact in a double
 constexpr std::int64_t kMostIndex = 1'000'000'000;
@@ -37,9 +39,9 @@ Error ExpertCountReader::lacks(const CountedStep& step, const CountPlace& place,
   const auto behind = std::ranges::find_if(step.counts, [&](const ExpertCount& c) { return place_of(c) > place; });
   const bool ends = behind == step.counts.end() || !std::ranges::is_sorted(step.counts, {}, place_of);
   const int line = ends ? step.counts.back().line : behind->line;
-  return unless_out_of_order(wrong(line, fmt::format("step {} {} layer {}, micro-batch {}, device {}; {}", step.step,
+  return unless_out_of_order(wrong(line, fmt::format("step {} {} layer {}, micro-batch {}, {} {}; {}", step.step,
                                                      ends ? "ends here without" : "goes on here without", place.layer,
-                                                     place.micro_batch, place.device, rule)));
+                                                     place.micro_batch, holder(), place.device, rule)));
 }
 
 Error ExpertCountReader::has(int line, const std::string& what) {
@@ -68,9 +70,10 @@ Status ExpertCountReader::read_header() {
       if (Status status = skip_mark(); !status) return status;
     const std::string_view line = trimmed(text_);
     if (line.empty() || line.front() == '#') continue;
-    if (line == kHeader)
+    is_by_expert_ = line == kHeaderOfExperts || line == kCountHeaderOfExperts;
+    if (line == kHeader || line == kHeaderOfExperts)
       fields_ = 4;
-    else if (line == kExpertCountHeader)
+    else if (line == kExpertCountHeader || line == kCountHeaderOfExperts)
       fields_ = 5;
     else
       return wrong(number_,
@@ -80,20 +83,25 @@ Status ExpertCountReader::read_header() {
   return wrong(1, fmt::format("the file is empty; its first line is {} or {}", kHeader, kExpertCountHeader));
 }
 
+std::string_view ExpertCountReader::header() const {
+  if (is_by_expert_) return fields_ == 5 ? kCountHeaderOfExperts : kHeaderOfExperts;
+  return fields_ == 5 ? kExpertCountHeader : kHeader;
+}
+
 /// As many whole numbers as the header has names, each within its limits.
 Result<ExpertCountReader::Line> ExpertCountReader::parse(std::string_view text) const {
   std::array<std::int64_t, 5> numbers{};
   if (std::ranges::count(text, ',') != static_cast<std::ptrdiff_t>(fields_) - 1)
-    return wrong(number_, fmt::format("{} has not {} fields; write {}", shown(text), fields_ == 5 ? "five" : "four",
-                                      fields_ == 5 ? kExpertCountHeader : kHeader));
+    return wrong(number_,
+                 fmt::format("{} has not {} fields; write {}", shown(text), fields_ == 5 ? "five" : "four", header()));
   for (std::size_t i = 5 - fields_; i < 5; ++i) {
     const std::size_t comma = std::min(text.find(','), text.size());
     const std::string_view field = trimmed(text.substr(0, comma));
     const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), numbers[i]);
     const std::int64_t most = i == 4 ? kMostRows : kMostIndex;
     if (error != std::errc{} || end != field.data() + field.size() || numbers[i] < 0 || numbers[i] > most)
-      return wrong(number_,
-                   fmt::format("{} is {}; it must be a whole number from 0 to {}", kNames[i], shown(field), most));
+      return wrong(number_, fmt::format("{} is {}; it must be a whole number from 0 to {}",
+                                        i == 3 ? holder() : kNames[i], shown(field), most));
     text.remove_prefix(std::min(comma + 1, text.size()));
   }
   return Line{
@@ -137,6 +145,46 @@ Result<std::optional<CountedStep>> ExpertCountReader::next() {
                                                  "stand together",
                                                  ahead_->step, step.step));
   return std::optional<CountedStep>(std::move(step));
+}
+
+Result<CountedStep> by_device(const CountedStep& step, ExpertCountReader& reader, std::int64_t experts,
+                              std::int64_t devices) {
+  if (!reader.is_by_expert()) return step;
+  const std::int64_t own = experts / devices;
+  struct Seen {
+    ExpertCount sum;
+    std::vector<char> experts;  ///< of the device, named
+  };
+  std::map<CountPlace, Seen> places;
+  for (const ExpertCount& count : step.counts) {
+    if (count.device >= experts)
+      return reader.has(count.line, fmt::format("expert {}: the job has experts 0 to {}", count.device, experts - 1));
+    const std::int64_t device = count.device / own;
+    Seen& seen =
+        places
+            .try_emplace({.layer = count.layer, .micro_batch = count.micro_batch, .device = device},
+                         Seen{.sum = {.layer = count.layer, .micro_batch = count.micro_batch, .device = device},
+                              .experts = std::vector<char>(static_cast<std::size_t>(own), 0)})
+            .first->second;
+    char& is_named = seen.experts[static_cast<std::size_t>(count.device % own)];
+    if (is_named != 0)
+      return reader.wrong(count.line, fmt::format("layer {}, micro-batch {} names expert {} twice", count.layer,
+                                                  count.micro_batch, count.device));
+    is_named = 1;
+    seen.sum.line = count.line;
+    seen.sum.rows += count.rows;
+  }
+  CountedStep folded{.step = step.step};
+  for (const auto& [place, seen] : places) {
+    if (const auto missing = std::ranges::find(seen.experts, 0); missing != seen.experts.end())
+      return reader.lacks(step,
+                          {.layer = place.layer,
+                           .micro_batch = place.micro_batch,
+                           .device = place.device * own + (missing - seen.experts.begin())},
+                          "a step names every expert of every (layer, micro-batch)");
+    folded.counts.push_back(seen.sum);
+  }
+  return folded;
 }
 
 }  // namespace tidemark::formats

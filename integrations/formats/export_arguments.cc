@@ -98,6 +98,25 @@ search::SettingValues everything(const ExportVocabulary& vocabulary, bool layers
   return values;
 }
 
+/// The loads of a plan are those of its capacity.
+std::string capacity_lines(const graph_build::MoeSpec& moe) {
+  if (!moe.drops() || moe.capacity_level != graph_build::MoeSpec::CapacityLevel::expert) return "";
+  return fmt::format("--moe-expert-capacity-factor {}\n{}", moe.capacity_factor,
+                     moe.pad_to_capacity ? "--moe-pad-expert-input-to-capacity\n" : "");
+}
+
+void add_capacity_remark(const graph_build::MoeSpec& moe, ExportVocabulary& vocabulary) {
+  if (!moe.drops()) return;
+  if (moe.capacity_level == graph_build::MoeSpec::CapacityLevel::device)
+    vocabulary.remarks.push_back(
+        fmt::format("the plan drops what exceeds {} times the mean of a device, which no argument says: without, loads "
+                    "may be higher",
+                    moe.capacity_factor));
+  else if (vocabulary.framework == Framework::mindformers)
+    vocabulary.remarks.push_back(
+        fmt::format("the plan is for moe_config.capacity_factor: {}, without use_gmm", moe.capacity_factor));
+}
+
 }  // namespace
 
 ExportVocabulary vocabulary_of(Framework framework, const PlanFile& plan) {
@@ -113,6 +132,7 @@ ExportVocabulary vocabulary_of(Framework framework, const PlanFile& plan) {
       add_mindformers_words(vocabulary, plan);
       break;
   }
+  add_capacity_remark(plan.job.model.moe, vocabulary);
   return vocabulary;
 }
 
@@ -164,7 +184,7 @@ std::string argument_lines(const ExportVocabulary& vocabulary, const search::Set
 std::string settings_text(const ExportVocabulary& vocabulary, const search::SettingValues& values,
                           const PlanFile& plan) {
   if (vocabulary.framework == Framework::mindformers) return mindformers_yaml(vocabulary, values, plan);
-  std::string lines = argument_lines(vocabulary, values, plan);
+  std::string lines = argument_lines(vocabulary, values, plan) + capacity_lines(plan.job.model.moe);
   // The same switch may be needed by two words.
   std::string text;
   for (std::size_t begin = 0; begin < lines.size();) {

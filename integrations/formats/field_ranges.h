@@ -52,6 +52,7 @@ struct RealRange {
   // A share of the step, but the MFU of times scaled down can exceed what a device could do.
   if (name.ends_with("_percent")) return {.most = 1e6};
   if (name == "load" || name == "mean") return {.most = graph_build::kMostMeanLoad, .open = true};
+  if (name == "capacity_factor") return {.most = graph_build::kMostMeanLoad, .open = true};
   if (name == "load_quantile") return {.most = 1};
   if (name == "worst_load_f") return {.most = kMostSiteLoad};
   if (name == "time_scale") return {.least = kLeastTimeScale, .most = kMostTimeScale};

@@ -48,6 +48,10 @@ class FieldWriter {
   void unless_default(std::string_view name, const T& value, const T& standard) {
     if (value != standard) (*this)(name, value);
   }
+  template <class T, class Words>
+  void word_unless_default(std::string_view name, const T& value, const Words& words, const T& standard) {
+    if (value != standard) word(name, value, words);
+  }
   void layers(std::string_view name, const std::vector<graph_build::LayerKind>& layers) {
     json_.key(name);
     json_.open_list();
@@ -136,6 +140,11 @@ class FieldReader {
   void unless_default(std::string_view name, T& value, const T& standard) {
     value = standard;
     later(name, value);
+  }
+  template <class T, class Words>
+  void word_unless_default(std::string_view name, T& value, const Words& words, const T& standard) {
+    value = standard;
+    if (node_.has(name)) word(name, value, words);
   }
   void layers(std::string_view name, std::vector<graph_build::LayerKind>& layers) {
     const JsonNode list = node_.at(name);

@@ -31,6 +31,8 @@ constexpr std::array<Word<graph_build::LayerKind>, 2> kLayerKinds = {
 constexpr std::array<Word<graph_build::MoeSpec::Probabilities>, 2> kProbabilities = {
     {{"at_unpermute", graph_build::MoeSpec::Probabilities::at_unpermute},
      {"in_activation", graph_build::MoeSpec::Probabilities::in_activation}}};
+constexpr std::array<Word<graph_build::MoeSpec::CapacityLevel>, 2> kCapacityLevels = {
+    {{"expert", graph_build::MoeSpec::CapacityLevel::expert}, {"device", graph_build::MoeSpec::CapacityLevel::device}}};
 constexpr std::array<Word<std::int32_t>, 3> kDtypes = {{{"bf16", 2}, {"fp16", 2}, {"fp32", 4}}};
 constexpr std::array<Word<std::int32_t>, 4> kDtypesOrNone = {{{"bf16", 2}, {"fp16", 2}, {"fp32", 4}, {"none", 0}}};
 
@@ -137,6 +139,24 @@ void read_attention(YamlMap fields, graph_build::AttentionSpec& attention) {
   fields.finish();
 }
 
+/// `capacity_factor: none` is the default: no row is dropped.
+void read_capacity(YamlMap& fields, graph_build::MoeSpec& moe) {
+  const YamlNode* node = fields.any("capacity_factor", "1.25", Need::optional);
+  if (node == nullptr || (node->is_scalar() && node->text == "none")) {
+    for (const char* key : {"capacity_level", "pad_to_capacity"})
+      fields.forbid(key, "it needs capacity_factor; add one, such as 1.25, or drop it");
+    return;
+  }
+  double factor = 1;  // so that a mistake already reported is not reported again as out of range
+  fields.real("capacity_factor", factor, Need::optional);
+  if (!(factor > 0))
+    fields.wrong("capacity_factor",
+                 fmt::format("capacity_factor is {}; it must be above 0, or none to drop no row", factor));
+  moe.capacity_factor = factor;
+  fields.choice("capacity_level", moe.capacity_level, words(kCapacityLevels), Need::optional);
+  fields.boolean("pad_to_capacity", moe.pad_to_capacity, Need::optional);
+}
+
 void read_moe(YamlMap fields, graph_build::MoeSpec& moe) {
   fields.integer("experts", moe.experts, Need::required);
   fields.integer("top_k", moe.top_k, Need::required);
@@ -144,6 +164,7 @@ void read_moe(YamlMap fields, graph_build::MoeSpec& moe) {
   fields.integer("shared_width", moe.shared_width, Need::optional);
   fields.boolean("router_fp32", moe.router_fp32, Need::optional);
   fields.choice("probabilities", moe.probabilities, words(kProbabilities), Need::optional);
+  read_capacity(fields, moe);
   fields.finish();
 }
 

@@ -31,6 +31,9 @@ class RangeVisitor {
   }
   template <class T, class Words>
   void word(std::string_view /*name*/, const T& /*value*/, const Words& /*words*/) {}
+  template <class T, class Words>
+  void word_unless_default(std::string_view /*name*/, const T& /*value*/, const Words& /*words*/,
+                           const T& /*standard*/) {}
   template <class T>
   void object(std::string_view name, const T& value) {
     RangeVisitor inner(fmt::format("{} of {}", name, place_), wrong_);

@@ -25,6 +25,7 @@ inline constexpr std::array<std::string_view, 2> kAttentionWords = {"gqa", "mla"
 inline constexpr std::array<std::string_view, 2> kActivationWords = {"swiglu", "gelu"};
 inline constexpr std::array<std::string_view, 2> kNormWords = {"pre", "sandwich"};
 inline constexpr std::array<std::string_view, 2> kProbabilityWords = {"at_unpermute", "in_activation"};
+inline constexpr std::array<std::string_view, 2> kCapacityWords = {"expert", "device"};
 inline constexpr std::array<std::string_view, 2> kLayerWords = {"dense", "moe"};
 inline constexpr std::array<std::string_view, 3> kSlotWords = {"layer", "noop", "mtp"};
 inline constexpr std::array<std::string_view, 7> kLaneWords = {"compute", "intra_comm", "inter_comm", "send",
@@ -61,6 +62,10 @@ void walk(V& v, Maybe<graph_build::MoeSpec> auto& m) {
   v("shared_width", m.shared_width);
   v("router_fp32", m.router_fp32);
   v.word("probabilities", m.probabilities, kProbabilityWords);
+  v.unless_default("capacity_factor", m.capacity_factor, 0.0);
+  v.word_unless_default("capacity_level", m.capacity_level, kCapacityWords,
+                        graph_build::MoeSpec::CapacityLevel::expert);
+  v.unless_default("pad_to_capacity", m.pad_to_capacity, false);
 }
 
 template <class V>

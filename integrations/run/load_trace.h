@@ -10,13 +10,14 @@
 
 namespace tidemark::run {
 
-/// Loads f of one step, rows over the mean of the job.
+/// Loads f of one step, rows over the mean of the job. Counts are of rows that are routed; where the job has a
+/// capacity, loads are of what devices hold then.
 class StepLoads {
  public:
   /// Errors (bad_input, `file:line: what`): a layer, micro-batch or device that the job does not have, one named twice
   /// or not at all, other rows of a (layer, micro-batch) than the job routes. REQUIRES: `reader` read the step last; it
   /// is not asked for another after an error.
-  [[nodiscard]] static Result<StepLoads> of(const formats::CountedStep& step, const graph_build::LoadShape& shape,
+  [[nodiscard]] static Result<StepLoads> of(const formats::CountedStep& counted, const graph_build::LoadShape& shape,
                                             formats::ExpertCountReader& reader);
 
   /// Of rows by place of the layer in the shape, micro-batch and device (graph_build/load_draws.h). REQUIRES: as of().
@@ -37,6 +38,9 @@ class StepLoads {
   explicit StepLoads(const graph_build::LoadShape& shape);
   /// -1: the shape has no such layer.
   [[nodiscard]] std::int64_t row_of(std::int64_t layer) const;
+  /// Rows that are routed become rows that are held.
+  void drop();
+  [[nodiscard]] double load_of(std::int64_t held) const;
   [[nodiscard]] std::size_t place(std::int64_t row, std::int64_t micro_batch, std::int64_t device) const;
   [[nodiscard]] Status add(const formats::ExpertCount& count, const graph_build::LoadShape& shape,
                            const formats::ExpertCountReader& reader);
@@ -44,10 +48,11 @@ class StepLoads {
   [[nodiscard]] Status check(const formats::CountedStep& step, const graph_build::LoadShape& shape,
                              formats::ExpertCountReader& reader) const;
 
+  graph_build::LoadShape shape_;
   std::vector<std::int64_t> rows_of_layers_;  ///< layer to row; -1
-  std::int64_t micro_batches_ = 0, devices_ = 0, mean_rows_ = 0;
+  std::int64_t micro_batches_ = 0, devices_ = 0;
   std::int64_t nodes_ = 1, node_devices_ = 0;
-  std::vector<std::int64_t> rows_;  ///< by layer row, micro-batch, device; -1: not named
+  std::vector<std::int64_t> rows_;  ///< that are held, by layer row, micro-batch, device; -1: not named
 };
 
 }  // namespace tidemark::run

@@ -96,12 +96,15 @@ graph_build::AttentionSpec attention_of(const TrainingRun& run) {
 graph_build::MoeSpec moe_of(const TrainingRun& run) {
   const Experts& from = run.model.moe;
   const bool folded = !on_ascend(run) && run.model.gated;
+  const bool drops = from.experts > 0 && from.capacity_factor > 0;
   return {.experts = from.experts,
           .top_k = from.experts > 0 ? from.top_k : 0,
           .width = from.experts > 0 ? from.width : 0,
           .shared_width = from.experts > 0 ? from.shared_width : 0,
           .probabilities = folded ? graph_build::MoeSpec::Probabilities::in_activation
-                                  : graph_build::MoeSpec::Probabilities::at_unpermute};
+                                  : graph_build::MoeSpec::Probabilities::at_unpermute,
+          .capacity_factor = drops ? from.capacity_factor : 0,
+          .pad_to_capacity = drops && from.pad_to_capacity};
 }
 
 /// Layers that are not no-ops, renumbered without gaps, in slots[rank][chunk].
@@ -216,8 +219,6 @@ Result<PlannedRun> to_job(const TrainingRun& run, std::string name) {
   job.parallel = parallel_of(run);
   job.parallel.slots = std::move(placed.slots);
   job.parallel.framework_bytes = kept.value();
-  if (run.model.moe.pad_to_capacity && run.model.moe.capacity_factor > 0)
-    job.expert_load.mean = std::min(run.model.moe.capacity_factor, graph_build::kMostMeanLoad);
   return planned;
 }
 

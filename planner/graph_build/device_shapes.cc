@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/graph_build/dropped_rows.h"
+
 namespace tidemark::graph_build {
 namespace {
 
@@ -49,6 +51,12 @@ void fill_experts(const ModelSpec& model, const ParallelSpec& parallel, DeviceSh
   s.expert_rows = s.experts_split ? s.tokens * model.moe.top_k : s.sent_rows;
   s.local_experts = model.moe.experts / parallel.expert_ranks();
   s.expert_width = s.experts_split ? model.moe.width / s.tensor : model.moe.width;
+  if (!model.moe.drops()) return;
+  const std::int64_t ranks = parallel.expert_ranks(), all = s.expert_rows * ranks;
+  s.capacity = model.moe.capacity_level == MoeSpec::CapacityLevel::device
+                   ? capacity_of(model.moe.capacity_factor, all, ranks)
+                   : s.local_experts * capacity_of(model.moe.capacity_factor, all, model.moe.experts);
+  if (model.moe.pads()) s.padding = static_cast<double>(s.capacity) / static_cast<double>(s.expert_rows);
 }
 
 }  // namespace

@@ -50,7 +50,9 @@ struct DeviceShapes {
   std::int64_t expert_rows = 0;  ///< rows its experts process at load 1
   std::int64_t local_experts = 0;
   std::int64_t expert_width = 0;  ///< per device
-  bool experts_split = false;     ///< experts are split by tensor parallelism
+  std::int64_t capacity = 0;      ///< rows they process at most; 0: dropless
+  double padding = 1;          ///< rows that are sent over those of the tokens here: more where a capacity is filled up
+  bool experts_split = false;  ///< experts are split by tensor parallelism
   ExpertGroup expert_group;
   std::int32_t exchange_parts = 1;
 

@@ -6,6 +6,7 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/captured_graph.cc
   graph_build/chunk_line.cc
   graph_build/device_shapes.cc
+  graph_build/dropped_rows.cc
   graph_build/elementwise.cc
   graph_build/expert_exchange.cc
   graph_build/expert_load.cc

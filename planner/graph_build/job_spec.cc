@@ -135,6 +135,19 @@ void check_names(const JobSpec& job, Problems& problems) {
   }
 }
 
+void check_capacity(const ModelSpec& model, Problems& problems) {
+  const MoeSpec& moe = model.moe;
+  if (moe.capacity_factor == 0) {
+    if (moe.pad_to_capacity)
+      problems.push_back({"model.moe.pad_to_capacity", "pad_to_capacity needs a capacity_factor, such as 1.25"});
+    return;
+  }
+  if (moe.drops() && moe.capacity_factor <= static_cast<double>(std::max<std::int64_t>(1, moe.experts))) return;
+  problems.push_back({"model.moe.capacity_factor",
+                      fmt::format("capacity_factor is {}; it must be above 0 and at most the number of experts, {}",
+                                  moe.capacity_factor, moe.experts)});
+}
+
 void check_load(const ExpertLoadSpec& load, Problems& problems) {
   const auto need = [&problems](const char* key, double value, bool right, std::string_view rule) {
     if (right) return;  // NaN fails every comparison, so it is refused as well
@@ -514,6 +527,7 @@ std::int64_t ParallelSpec::last_layer_stage() const {
 std::vector<SpecProblem> find_problems(const JobSpec& job) {
   Problems problems;
   check_ranges(job, problems);
+  check_capacity(job.model, problems);
   check_load(job.expert_load, problems);
   check_names(job, problems);
   if (!problems.empty()) return problems;  // the rules below divide by and multiply what is now known to be in range

@@ -43,6 +43,16 @@ struct MoeSpec {
     in_activation,  ///< folded into the expert activation: nothing saved at un-permute, rounding differs
   };
   Probabilities probabilities = Probabilities::at_unpermute;
+  double capacity_factor = 0;  ///< rows that are taken at most, over the mean; 0: dropless
+  /// Who takes so many (graph_build/dropped_rows.h).
+  enum class CapacityLevel : std::uint8_t {
+    expert,  ///< each expert; what exceeds it is dropped, whatever room its device has
+    device,  ///< the experts of a device together
+  };
+  CapacityLevel capacity_level = CapacityLevel::expert;
+  bool pad_to_capacity = false;  ///< drop-and-pad: so many are sent, held and computed, however few there are
+  [[nodiscard]] bool drops() const { return capacity_factor > 0; }
+  [[nodiscard]] bool pads() const { return drops() && pad_to_capacity; }
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
 };
 

@@ -17,7 +17,7 @@ constexpr double kCutOff = 1e-3, kMostTerms = 20'000;
 constexpr double kColdSpread = 1, kWarmSpread = 0.2, kWarmUpSteps = 500;
 
 /// Streams of draws that do not meet.
-enum Stream : std::uint64_t { kOfStep = 1, kOfLayers = 2, kOfHotspot = 3 };
+enum Stream : std::uint64_t { kOfStep = 1, kOfLayers = 2, kOfHotspot = 3, kOfExperts = 4, kOfExpertLayers = 5 };
 
 /// Whole rows in the proportion of `shares`, none above `most`, which sum to `all`; remainders go to the largest, ties
 /// to the lower device. REQUIRES: most * shares.size() >= all.
@@ -40,6 +40,12 @@ void share_out(std::span<const double> shares, std::int64_t all, std::int64_t mo
       rows[d] += part;
       left -= part;
     }
+}
+
+/// Of the logarithms of popularity.
+double cold_spread(std::int64_t step) {
+  const double warm = std::min(1.0, static_cast<double>(step) / kWarmUpSteps);
+  return kColdSpread * std::pow(kWarmSpread / kColdSpread, warm);
 }
 
 }  // namespace
@@ -72,15 +78,20 @@ void LoadDraws::add_own(std::int64_t step, std::vector<double>& shares) const {
 std::vector<double> LoadDraws::own_popularity(std::int64_t step) const {
   const double spread = own_.coefficient_of_variation * std::sqrt(own_.popularity_share);
   if (spread <= 0) return {};
-  std::vector<double> liked(shape_.layers.size() * static_cast<std::size_t>(shape_.devices), 0.0);
-  const double keep = own_.persistence;
+  return drifting(kOfLayers, spread, own_.persistence, step,
+                  shape_.layers.size() * static_cast<std::size_t>(shape_.devices));
+}
+
+std::vector<double> LoadDraws::drifting(std::uint64_t kind, double spread, double keep, std::int64_t step,
+                                        std::size_t count) const {
+  std::vector<double> liked(count, 0.0);
   // An autoregression as the weighted sum of its innovations, so that a step needs none before it. What is cut off
   // weighs kCutOff; a popularity that hardly drifts does not drift.
   const double terms = keep > 0 ? std::ceil(std::log(kCutOff) / std::log(keep)) : 1;
   const bool fixed = keep >= 1 || terms > kMostTerms;
   double weight = fixed ? spread : spread * std::sqrt(1 - keep * keep);
   for (std::int64_t back = 0; back < (fixed ? 1 : static_cast<std::int64_t>(terms)); ++back, weight *= keep) {
-    NormalDraws layers(stream(kOfLayers, fixed ? 0 : step - back));
+    NormalDraws layers(stream(kind, fixed ? 0 : step - back));
     for (double& part : liked) part += weight * layers.normal();
   }
   return liked;
@@ -101,8 +112,7 @@ void LoadDraws::add_persistent(std::int64_t step, std::vector<double>& shares) c
 
 void LoadDraws::add_cold_start(std::int64_t step, std::vector<double>& shares) const {
   NormalDraws layers(stream(kOfLayers, 0)), draws(stream(kOfStep, step));
-  const double warm = std::min(1.0, static_cast<double>(step) / kWarmUpSteps);
-  const double spread = kColdSpread * std::pow(kWarmSpread / kColdSpread, warm);
+  const double spread = cold_spread(step);
   const auto devices = static_cast<std::size_t>(shape_.devices);
   std::vector<double> popularity(shape_.layers.size() * devices, 0.0);
   const std::int64_t own = std::max<std::int64_t>(1, shape_.experts / shape_.devices);
@@ -141,7 +151,8 @@ std::vector<double> LoadDraws::shares(std::int64_t step) const {
   const std::size_t hot_layer = draws.next() % shape_.layers.size();
   const auto micro_batch = static_cast<std::int64_t>(draws.next() % static_cast<std::uint64_t>(shape_.micro_batches));
   const auto device = static_cast<std::int64_t>(draws.next() % static_cast<std::uint64_t>(shape_.devices));
-  const double load = family_ == LoadFamily::hotspot ? std::min(kHotspotLoad, shape_.most_load()) : shape_.most_load();
+  const double load =
+      family_ == LoadFamily::hotspot ? std::min(kHotspotLoad, shape_.most_routed_load()) : shape_.most_routed_load();
   for (std::size_t layer = 0; layer < shape_.layers.size(); ++layer) {
     if (family_ != LoadFamily::worst_step && layer != hot_layer) continue;
     for (std::int64_t m = 0; m < shape_.micro_batches; ++m)
@@ -152,6 +163,59 @@ std::vector<double> LoadDraws::shares(std::int64_t step) const {
 
 std::vector<std::int64_t> LoadDraws::rows(std::int64_t step) const {
   return share_rows(shape_, shares(step), shape_.all_rows());
+}
+
+LoadDraws::ExpertSpread LoadDraws::expert_spread() const {
+  if (family_ == LoadFamily::persistent) return {.layer = kLayerCv, .site = kSiteCv};
+  if (family_ == LoadFamily::cold_start) return {.layer = 0, .site = kSiteCv};
+  const double cv = own_.coefficient_of_variation;
+  return {.layer = cv * std::sqrt(own_.popularity_share),
+          .site = cv * std::sqrt(std::max(0.0, 1 - own_.layer_correlation - own_.popularity_share))};
+}
+
+std::vector<double> LoadDraws::expert_popularity(std::int64_t step) const {
+  const std::int64_t own = std::max<std::int64_t>(1, shape_.experts / shape_.devices);
+  std::vector<double> weights(shape_.layers.size() * static_cast<std::size_t>(shape_.devices * own), 1.0);
+  if (family_ == LoadFamily::cold_start) {  // the experts that make up the device's popularity
+    NormalDraws layers(stream(kOfLayers, 0));
+    const double spread = cold_spread(step);
+    for (double& weight : weights) weight = std::exp(spread * layers.normal());
+    return weights;
+  }
+  const double spread = std::sqrt(static_cast<double>(own)) * expert_spread().layer;
+  if (spread <= 0) return weights;
+  const double keep = family_ == LoadFamily::persistent ? 1 : own_.persistence;
+  const std::vector<double> liked = drifting(kOfExpertLayers, spread, keep, step, weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] += liked[i];
+  return weights;
+}
+
+std::vector<std::int64_t> LoadDraws::expert_rows(std::int64_t step) const {
+  const std::vector<std::int64_t> of_devices = rows(step);
+  const auto own = static_cast<std::size_t>(std::max<std::int64_t>(1, shape_.experts / shape_.devices));
+  const std::vector<double> popularity = expert_popularity(step);
+  const double of_site = std::sqrt(static_cast<double>(own)) * expert_spread().site;
+  const std::int64_t most = shape_.most_expert_rows > 0 ? shape_.most_expert_rows : shape_.most_rows;
+  const auto devices = static_cast<std::size_t>(shape_.devices);
+  NormalDraws draws(stream(kOfExperts, step));
+  std::vector<std::int64_t> rows(of_devices.size() * own);
+  std::vector<double> weights(own);
+  for (std::size_t i = 0; i < of_devices.size(); ++i) {
+    const std::size_t layer = i / devices / static_cast<std::size_t>(shape_.micro_batches);
+    const double* liked = &popularity[(layer * devices + i % devices) * own];
+    for (double& weight : weights) weight = draws.normal();
+    const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(own);
+    const double liked_mean = std::accumulate(liked, liked + own, 0.0) / static_cast<double>(own);
+    // Given what the device has, experts deviate from its mean as independent ones from theirs.
+    const double device = static_cast<double>(of_devices[i]) / static_cast<double>(shape_.mean_rows);
+    for (std::size_t e = 0; e < own; ++e) {
+      const double site = of_site * (weights[e] - mean);
+      weights[e] = std::max(
+          0.0, family_ == LoadFamily::cold_start ? liked[e] * (1 + site) : device + liked[e] - liked_mean + site);
+    }
+    share_out(weights, of_devices[i], most, std::span(rows).subspan(i * own, own));
+  }
+  return rows;
 }
 
 std::vector<std::int64_t> share_rows(const LoadShape& shape, std::span<const double> parts, std::int64_t all) {

@@ -35,13 +35,26 @@ class LoadDraws {
   /// Rows by place of the layer in the shape, micro-batch, device. Those of a (layer, micro-batch) sum to all_rows().
   /// O(layers x micro-batches x devices).
   [[nodiscard]] std::vector<std::int64_t> rows(std::int64_t step) const;
+  /// The same rows by expert in place of device: those of a device, in order, sum to its rows. Experts of a device vary
+  /// as model_of_experts says (dropped_rows.h), of `cold_start` by their own popularity. O(that many).
+  [[nodiscard]] std::vector<std::int64_t> expert_rows(std::int64_t step) const;
 
  private:
+  /// Coefficients of variation of a device's mean over its experts.
+  struct ExpertSpread {
+    double layer = 0, site = 0;
+  };
+  [[nodiscard]] ExpertSpread expert_spread() const;
+  /// By layer and expert, in no unit of their own: what stays with a layer.
+  [[nodiscard]] std::vector<double> expert_popularity(std::int64_t step) const;
   /// Shares of the rows before they are made whole numbers, in the same order.
   [[nodiscard]] std::vector<double> shares(std::int64_t step) const;
   void add_own(std::int64_t step, std::vector<double>& shares) const;
   /// By layer and device; empty: the job has none.
   [[nodiscard]] std::vector<double> own_popularity(std::int64_t step) const;
+  /// So many autoregressions of this spread and this correlation from step to step.
+  [[nodiscard]] std::vector<double> drifting(std::uint64_t kind, double spread, double keep, std::int64_t step,
+                                             std::size_t count) const;
   void add_persistent(std::int64_t step, std::vector<double>& shares) const;
   void add_cold_start(std::int64_t step, std::vector<double>& shares) const;
   /// Gives one device `load` times the mean at one (layer, micro-batch); the others share the rest as they did.

@@ -39,6 +39,29 @@ double mean_of_largest_normal(std::int64_t count) {
   return sum * kStep;
 }
 
+namespace {
+
+/// Expected value of the smaller of `most` and the largest of `count` normals: most less the integral of F below it.
+double mean_of_capped_largest(std::int64_t count, double most) {
+  constexpr double kEnd = 12;
+  constexpr int kParts = 2048;
+  if (most <= -kEnd) return most;
+  const double end = std::min(most, kEnd), part = (end + kEnd) / kParts;
+  double below = 0;
+  for (int i = 0; i < kParts; ++i) {
+    const double x = -kEnd + part * (i + 0.5);
+    below += part * std::pow(std::erfc(-x / std::numbers::sqrt2) / 2, static_cast<double>(count));
+  }
+  return end - below;
+}
+
+double group_spread(const LoadModel& model, std::int64_t devices) {
+  const auto count = static_cast<double>(devices);
+  return std::sqrt(model.variance.sum() * count / (count - 1));
+}
+
+}  // namespace
+
 double normal_quantile(double p) {
   // Of the smaller tail, so that p near 1 loses no digits.
   const double tail = std::min(p, 1 - p);
@@ -52,9 +75,13 @@ double normal_quantile(double p) {
 
 double mean_fullest_load(const LoadModel& model, std::int64_t devices) {
   if (devices < 2) return model.mean;
-  const auto count = static_cast<double>(devices);
-  const double spread = std::sqrt(model.variance.sum() * count / (count - 1));
-  return model.mean * (1 + spread * mean_of_largest_normal(devices));
+  return model.mean * (1 + group_spread(model, devices) * mean_of_largest_normal(devices));
+}
+
+double mean_fullest_load(const LoadModel& model, std::int64_t devices, double most) {
+  const double spread = devices < 2 ? 0 : group_spread(model, devices);
+  if (spread <= 0 || model.mean <= 0) return std::min(model.mean, most);
+  return model.mean * (1 + spread * mean_of_capped_largest(devices, (most / model.mean - 1) / spread));
 }
 
 }  // namespace tidemark::graph_build

@@ -49,5 +49,7 @@ struct LoadModel {
 /// since all wait for its rows, while memory follows a device's own load. Devices that share a fixed number of rows
 /// deviate from their mean as independent ones do from theirs: mean * (1 + s * e), with s^2 = variance * G / (G - 1).
 [[nodiscard]] double mean_fullest_load(const LoadModel& model, std::int64_t devices);
+/// The same where no device holds more than `most`: of the smaller of both, to 1e-4 of the spread.
+[[nodiscard]] double mean_fullest_load(const LoadModel& model, std::int64_t devices, double most);
 
 }  // namespace tidemark::graph_build

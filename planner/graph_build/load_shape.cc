@@ -30,11 +30,17 @@ Result<LoadShape> load_shape(const JobSpec& job, const Machine& machine) {
                                                       static_cast<double>(devices * top_k));
     }
   }
-  shape.most_rows = shape.all_rows() / top_k * std::min(top_k, shape.experts / shape.devices);
+  shape.most_expert_rows = shape.all_rows() / top_k;
+  shape.most_rows = shape.most_expert_rows * std::min(top_k, shape.experts / shape.devices);
+  shape.capacity = device.capacity;
+  shape.pads = job.model.moe.pads();
+  if (shape.capacity > 0)
+    shape.most_sent = shape.pads ? shape.most_load() : std::min(shape.most_sent, std::max(1.0, shape.most_load()));
   return shape;
 }
 
 SiteLoad LoadShape::with(double load) const {
+  if (pads) return worst();
   if (nodes == 1) return load;
   const double node = 1 + (load - 1) / std::sqrt(static_cast<double>(node_devices));
   return {load, std::clamp(node, 1.0, most_sent)};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "planner/cost/launch_counts.h"
 #include "planner/graph_build/elementwise.h"
 #include "planner/graph_build/expert_exchange.h"
@@ -90,8 +92,13 @@ Ref sent_storage(const BlockContext& c, const std::string& name, bool saved = fa
   return c.builder.routed(name, c.shapes.sent_rows, BlockContext::bytes(1, c.model.hidden), saved, RowsOf::sent);
 }
 
+/// As many as are sent, with what pads them.
+std::int64_t padded_rows(const BlockContext& c) {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(c.shapes.sent_rows) * c.shapes.padding - 1e-9));
+}
+
 Bytes sent_bytes(const BlockContext& c) {
-  return BlockContext::bytes(c.shapes.sent_rows, c.model.hidden);
+  return BlockContext::bytes(padded_rows(c), c.model.hidden);
 }
 
 /// Tokens a device picks rows from, or sums rows to.
@@ -126,7 +133,7 @@ void forward_router(const BlockContext& c, Ref y2, Ref router) {
 /// Picks the rows of `tokens` and brings them, sorted by expert, to `out`. `tokens` are already gathered over nodes.
 void dispatch(const BlockContext& c, Ref tokens, Ref router, Ref out) {
   const OpPhase phase = OpPhase::forward;
-  const Rows sent{.count = c.shapes.sent_rows}, received_rows{.count = c.shapes.expert_rows, .routed = true};
+  const Rows sent{.count = padded_rows(c)}, received_rows{.count = c.shapes.expert_rows, .routed = true};
   if (!exchanges_rows(c.shapes)) {
     const double launches = kPermuteLaunches + kSortLaunches;  // tokens go to their experts' order at once
     move_rows(c, phase, {.name = "moe.permute", .rows = received_rows, .launches = launches}, {tokens, router}, out);

@@ -1,7 +1,8 @@
 #pragma once
-// A mixture-of-experts MLP without token dropping: router, dispatch, grouped expert products, combine, shared experts.
-// What scales with the expert load f is what this device's experts receive; rows of its own tokens scale with what it
-// sends, which differs from the mean with hierarchical exchange only.
+// A mixture-of-experts MLP: router, dispatch, grouped expert products, combine, shared experts. Rows above a capacity
+// are dropped where they are picked; they and the rows that fill a capacity up change loads alone
+// (graph_build/load_shape.h). What scales with the expert load f is what this device's experts receive; rows of its own
+// tokens scale with what it sends, which differs from the mean with hierarchical exchange only.
 //
 // In parts (ParallelSpec::expert_exchange_parts) what is done with rows is done for one part of the tokens after the
 // other, so that one part travels while experts compute another. Tokens are gathered and sums scattered once.

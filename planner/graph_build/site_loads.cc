@@ -12,9 +12,12 @@ BuiltLoad built_load(const JobSpec& job, const Machine& machine, double load) {
   const Result<LoadShape> shape = load_shape(job, machine);
   if (!shape) return {};  // no experts: no site has a load
   const LoadShape& of = shape.value();
+  load = of.fixed_load(load).value_or(load);
   BuiltLoad built{.own = of.with(load), .fullest = load};
-  if (job.expert_load.coefficient_of_variation > 0)
-    built.fullest = std::min(mean_fullest_load(load_model(job.expert_load), of.devices), of.most_load());
+  if (of.pads || job.expert_load.coefficient_of_variation <= 0) return built;
+  const LoadModel model = load_model(job.expert_load);
+  built.fullest = of.capacity > 0 ? mean_fullest_load(model, of.devices, of.most_load())
+                                  : std::min(mean_fullest_load(model, of.devices), of.most_load());
   return built;
 }
 

@@ -18,6 +18,7 @@ struct BuiltLoad {
 
 /// Of all sites of a step that holds memory for `load`. Its ops take the mean time under the job's distribution
 /// (mean_fullest_load, at most the physical worst); without one `load` is all that is known, and they take that of it.
+/// Where rows are padded to a capacity, all devices have that, whatever `load` is; else none is above it.
 [[nodiscard]] BuiltLoad built_load(const JobSpec& job, const Machine& machine, double load);
 
 /// Loads of the site alone; its storages keep their bytes.

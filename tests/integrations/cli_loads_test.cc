@@ -70,6 +70,116 @@ TEST_F(CliLoads, DrawnLoadsRunAndSayWhatTheyTook) {
   EXPECT_NE(one.out.find("2 steps with the loads of device 1: 2 device-steps of rank 0"), std::string::npos) << one.out;
 }
 
+/// Rows by step, layer and micro-batch of drawn lines, those of `per_device` holders that follow each other added up.
+std::map<std::string, std::vector<std::int64_t>> sites_of(const std::string& lines, std::size_t per_device) {
+  std::map<std::string, std::vector<std::int64_t>> sites;
+  std::map<std::string, std::size_t> holders;
+  std::istringstream in(lines);
+  std::string line;
+  std::getline(in, line);
+  while (std::getline(in, line)) {
+    const std::string site = line.substr(0, line.rfind(',', line.rfind(',') - 1));
+    if (holders[site]++ % per_device == 0) sites[site].push_back(0);
+    sites[site].back() += std::stoll(line.substr(line.rfind(',') + 1));
+  }
+  return sites;
+}
+
+/// Experts of the small model: 16 on 4 devices. They run as their devices do.
+TEST_F(CliLoads, DrawnExpertsShareTheRowsOfTheirDevices) {
+  for (const char* family : {"own", "hotspot", "cold-start"}) {
+    const std::string devices = drawn({"--family", family}), experts = drawn({"--family", family, "--by", "expert"});
+    EXPECT_EQ(experts.substr(0, experts.find('\n')), "step,layer,micro_batch,expert,rows");
+    EXPECT_EQ(sites_of(devices, 1), sites_of(experts, 4)) << family;
+    write(devices);
+    const std::string played = run({"--format", "json"}).out;
+    write(experts);
+    EXPECT_EQ(run({"--format", "json"}).out, played) << family;
+  }
+}
+
+/// Three families, each counted by expert: shares are those of a count of its own.
+TEST_F(CliLoads, CapacitiesAreTabledForEachFamily) {
+  for (const char* family : {"own", "hotspot", "cold-start"}) {
+    const std::string lines = drawn({"--family", family, "--by", "expert"});
+    write(lines);
+    const Ran ran = place.run({"simulate", small_model(), "--capacity-table", "drop-and-pad", "--imbalance-from",
+                               "loads.csv", "--format", "json"});
+    ASSERT_EQ(ran.status, 0) << ran.err;
+    const auto json = testing::parsed(ran.out);
+    EXPECT_EQ(json["dropped_is"], "counted");
+    ASSERT_EQ(json["lines"].size(), 13U);
+    EXPECT_TRUE(json["lines"][0]["capacity_factor"].is_null());
+    EXPECT_EQ(json["lines"][0]["dropped_percent"], 0);
+    for (std::size_t i = 1; i < 13; ++i) {
+      const auto& line = json["lines"][i];
+      const bool by_device = line["capacity_level"] == "device";
+      const double factor = line["capacity_factor"];
+      EXPECT_DOUBLE_EQ(factor, 1 + 0.1 * static_cast<double>((i - 1) % 6));
+      EXPECT_EQ(by_device, i >= 7);
+      std::int64_t all = 0, dropped = 0;
+      for (const auto& [site, rows] : sites_of(lines, by_device ? 4 : 1)) {
+        std::int64_t sum = 0;
+        for (const std::int64_t one : rows) sum += one;
+        const std::int64_t tenths = std::llround(10 * factor), parts = 10 * std::ssize(rows);
+        for (const std::int64_t one : rows)
+          dropped += std::max<std::int64_t>(0, one - (tenths * sum + parts - 1) / parts);
+        all += sum;
+      }
+      EXPECT_DOUBLE_EQ(line["dropped_percent"], 100 * (static_cast<double>(dropped) / static_cast<double>(all)))
+          << family << ", line " << i;
+      EXPECT_NEAR(line["most_load"], factor, 0.01);
+      EXPECT_GT(line["step_ms"], 0);
+    }
+    EXPECT_GT(json["lines"][1]["dropped_percent"], 1) << family;
+  }
+}
+
+TEST_F(CliLoads, CapacitiesAreTabledByTheLoadModel) {
+  const Ran ran = place.run({"simulate", small_model(), "--capacity-table", "drop"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  EXPECT_NE(ran.out.find("dropless beside drops without padding; loads of expert_load of the job: mean 1, coefficient "
+                         "of variation 0.1\n"),
+            std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("\n    none "), std::string::npos);
+  EXPECT_NE(ran.out.find("the share dropped is modelled\n"), std::string::npos);
+  write(drawn({}));  // by device
+  const Ran bound =
+      place.run({"simulate", small_model(), "--capacity-table", "drop-and-pad", "--imbalance-from", "loads.csv"});
+  EXPECT_NE(bound.out.find("at least "), std::string::npos) << bound.out;
+  for (const auto& [more, what] :
+       std::map<std::string, std::string>{{"--ranks=0", "every rank"}, {"--against=published", "drop one"}}) {
+    const Ran refused = place.run({"simulate", small_model(), "--capacity-table", "drop", more});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_TRUE(is_one_line(refused.err)) << refused.err;
+    EXPECT_NE(refused.err.find(what), std::string::npos) << refused.err;
+  }
+  EXPECT_EQ(place.run({"simulate", small_model(), "--capacity-table", "pad"}).status, 2);
+  EXPECT_EQ(place.run({"simulate", "plan.json", "--capacity-table", "drop"}).status, 2);
+}
+
+/// A job that pads: its plan holds the capacity, and a trace of any loads adds nothing to it.
+TEST_F(CliLoads, PaddedJobsRunAsPlannedAtAnyLoad) {
+  std::string model = testing::text_of(small_model());
+  const std::string experts = "    experts: 16\n";
+  model.insert(model.find(experts), "    capacity_factor: 1.25\n    pad_to_capacity: true\n");
+  place.write("padded.yaml", model);
+  ASSERT_EQ(place.run({"plan", "padded.yaml", "--out", "plan.json", "--quiet"}).status, 0);
+  write(drawn({"--family", "worst-step", "--steps", "1"}));
+  const Ran ran = run({"--format", "json"});
+  ASSERT_EQ(ran.status, 0) << ran.err;
+  const auto json = testing::parsed(ran.out);
+  EXPECT_EQ(json["most_load"], 1.25);
+  EXPECT_EQ(json["refused"], 0);
+  for (const auto& [rung, count] : json["rungs"].items()) EXPECT_EQ(count, 0) << rung;
+  const Ran asked = place.run({"plan", "padded.yaml", "--imbalance", "1.1"});
+  EXPECT_EQ(asked.status, 2);
+  EXPECT_NE(asked.err.find("--imbalance: rows are padded to the capacity, so every device of this job has 1.25 times"),
+            std::string::npos)
+      << asked.err;
+}
+
 /// Chunks in most steps are a reason to plan for higher loads, which is said.
 TEST_F(CliLoads, MostStepsInChunksAreAReasonToPlanAgain) {
   write(drawn({"--family", "worst-step", "--steps", "2"}));

@@ -108,6 +108,26 @@ search::SettingValues values_for(const formats::ExportVocabulary& vocabulary,
   return values;
 }
 
+/// Loads of the plan are those of its capacity, so that the job needs it as well.
+TEST(ExportText, KeepsTheCapacity) {
+  formats::PlanFile plan = small_plan(true);
+  const auto text = [&](formats::Framework framework) {
+    const formats::ExportVocabulary vocabulary = formats::vocabulary_of(framework, plan);
+    return formats::settings_text(vocabulary, values_for(vocabulary, {}), plan);
+  };
+  plan.job.model.moe.capacity_factor = 1.25;
+  EXPECT_EQ(text(formats::Framework::megatron), "--moe-expert-capacity-factor 1.25\n");
+  plan.job.model.moe.pad_to_capacity = true;
+  for (const formats::Framework framework : {formats::Framework::megatron, formats::Framework::mindspeed})
+    EXPECT_EQ(text(framework), "--moe-expert-capacity-factor 1.25\n--moe-pad-expert-input-to-capacity\n");
+  EXPECT_NE(formats::vocabulary_of(formats::Framework::mindformers, plan).remarks.back().find("capacity_factor: 1.25"),
+            std::string::npos);
+  plan.job.model.moe.capacity_level = graph_build::MoeSpec::CapacityLevel::device;
+  EXPECT_EQ(text(formats::Framework::megatron), "# nothing to set: everything is kept\n");
+  EXPECT_NE(formats::vocabulary_of(formats::Framework::megatron, plan).remarks.back().find("no argument says"),
+            std::string::npos);
+}
+
 TEST(ExportText, IsWhatLaunchScriptsTake) {
   const formats::PlanFile plan = small_plan(true);
   const auto text = [&](formats::Framework framework, const std::map<std::string, std::int32_t>& on) {

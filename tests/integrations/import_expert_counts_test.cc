@@ -108,6 +108,31 @@ TEST(ExpertCounts, StepsAreOnTheirOwn) {
   EXPECT_NEAR(spec.layer_correlation, 1, 1e-12);
 }
 
+/// Experts stand on the devices in order: two each add up to what the devices have.
+TEST(ExpertCounts, ExpertsAddUpToTheirDevices) {
+  const auto loads = [](std::string_view text, std::int64_t devices) {
+    return formats::read_expert_counts(text, "counts.csv", {}, devices);
+  };
+  const std::string experts =
+      "layer,micro_batch,expert,rows\n3,0,0,1\n3,0,1,5\n3,0,2,4\n3,0,3,0\n4,0,0,6\n4,0,1,6\n4,0,3,7\n4,0,2,1\n";
+  const auto of_experts = loads(experts, 2);
+  ASSERT_TRUE(of_experts.ok()) << of_experts.error().message;
+  const auto of_devices = loads(std::string(kHeader) + "3,0,0,6\n3,0,1,4\n4,0,0,12\n4,0,1,8\n", 2);
+  ASSERT_TRUE(of_devices.ok());
+  EXPECT_EQ(of_experts.value().spec, of_devices.value().spec);
+  EXPECT_NEAR(of_experts.value().spec.coefficient_of_variation, 0.2, 1e-12);
+  EXPECT_EQ(of_experts.value().fit.shape.devices, 2);
+  const auto message = [&](std::int64_t devices) { return loads(experts, devices).error().message; };
+  EXPECT_EQ(message(0), "counts.csv:1: counts are of experts; those of devices are needed here");
+  EXPECT_EQ(message(3), "counts.csv:1: 4 experts are counted, which 3 devices do not hold evenly");
+  const auto wrong = [&](const std::string& lines) {
+    return loads("layer,micro_batch,expert,rows\n" + lines, 1).error().message;
+  };
+  EXPECT_EQ(wrong("3,0,x,1\n"), "counts.csv:2: expert is 'x'; it must be a whole number from 0 to 1000000000");
+  EXPECT_EQ(wrong("3,0,1,1\n3,0,1,1\n"), "counts.csv:3: layer 3, micro-batch 0 names expert 1 twice");
+  EXPECT_NE(wrong("3,0,0,1\n3,0,1,1\n4,0,0,1\n").find("expert 1; every step names"), std::string::npos);
+}
+
 TEST(ExpertCounts, BadLinesAreNamed) {
   const std::string head(kHeader);
   EXPECT_EQ(complaint(""),

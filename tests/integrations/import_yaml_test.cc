@@ -256,7 +256,8 @@ model:
   dense_width: 2048
   attention: {kind: mla, heads: 8, q_lora_rank: 96, kv_lora_rank: 64, qk_rope_dim: 16, qk_nope_dim: 32, v_head_dim: 24,
               v_own_storage: false, v_padded: true}
-  moe: {experts: 32, top_k: 3, width: 128, shared_width: 256, router_fp32: false, probabilities: in_activation}
+  moe: {experts: 32, top_k: 3, width: 128, shared_width: 256, router_fp32: false, probabilities: in_activation,
+        capacity_factor: 1.25, capacity_level: device, pad_to_capacity: true}
 parallel:
   tensor: 2
   sequence_parallel: true
@@ -303,7 +304,10 @@ device: some-device
                         .width = 128,
                         .shared_width = 256,
                         .router_fp32 = false,
-                        .probabilities = graph_build::MoeSpec::Probabilities::in_activation},
+                        .probabilities = graph_build::MoeSpec::Probabilities::in_activation,
+                        .capacity_factor = 1.25,
+                        .capacity_level = graph_build::MoeSpec::CapacityLevel::device,
+                        .pad_to_capacity = true},
                 .norm = graph_build::NormPlacement::sandwich,
                 .tied_embedding = true},
       .parallel = {.tensor = 2,
@@ -404,6 +408,12 @@ TEST(ReadJob, EitherPlacementNotationGivesTheSameSlots) {
 }
 
 // ---- bad jobs -----------------------------------------------------------------------------------------------------
+
+TEST(ReadJob, NoCapacityDropsNothing) {
+  const graph_build::JobSpec plain = job_from(kJob);
+  EXPECT_FALSE(plain.model.moe.drops());
+  EXPECT_EQ(job_from(changed(kJob, "    width: 512", "    width: 512\n    capacity_factor: none")), plain);
+}
 
 class BadJob : public ::testing::TestWithParam<BadCase> {};
 
@@ -513,6 +523,22 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"NegativeBatch", "  global_batch: 16", "  global_batch: -16",
                 "global_batch:", "global_batch is -16; it must be 1 to 1099511627776"},
         BadCase{"NoTopK", "    top_k: 4", "    top_k: 0", "top_k", "top_k is 0; it must be 1 to 65536"},
+        BadCase{"ZeroCapacity", "    width: 512", "    width: 512\n    capacity_factor: 0", "capacity_factor",
+                "capacity_factor is 0; it must be above 0, or none to drop no row"},
+        BadCase{"NegativeCapacity", "    width: 512", "    width: 512\n    capacity_factor: -1.5", "capacity_factor",
+                "capacity_factor is -1.5; it must be above 0, or none to drop no row"},
+        BadCase{"CapacityAboveExperts", "    width: 512", "    width: 512\n    capacity_factor: 16.5",
+                "capacity_factor", "capacity_factor is 16.5; it must be above 0 and at most the number of experts, 16"},
+        BadCase{"CapacityOfAWord", "    width: 512", "    width: 512\n    capacity_factor: all", "capacity_factor",
+                "capacity_factor is 'all'; write a number like 1.5"},
+        BadCase{"UnknownCapacityLevel", "    width: 512",
+                "    width: 512\n    capacity_factor: 1.5\n    capacity_level: token", "capacity_level",
+                "capacity_level is 'token'; write one of expert, device"},
+        BadCase{"LevelOfNoCapacity", "    width: 512", "    width: 512\n    capacity_level: device", "capacity_level",
+                "capacity_level has no meaning here: it needs capacity_factor; add one, such as 1.25, or drop it"},
+        BadCase{"PaddingToNoCapacity", "    width: 512",
+                "    width: 512\n    capacity_factor: none\n    pad_to_capacity: true", "pad_to_capacity",
+                "pad_to_capacity has no meaning here: it needs capacity_factor; add one, such as 1.25, or drop it"},
         BadCase{"NegativeMean", "  mean: 1.0", "  mean: -1.0",
                 "mean:", "mean is -1; it must be above 0 and at most 65536 (1: balanced)"},
         BadCase{"QuantileAboveOne", "  mean: 1.0", "  quantile: 1.5", "quantile",

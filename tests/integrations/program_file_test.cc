@@ -203,6 +203,10 @@ struct MemberCounter {
   void unless_default(std::string_view, const T&, const T&) {
     ++count;
   }
+  template <class T, class W>
+  void word_unless_default(std::string_view, const T&, const W&, const T&) {
+    ++count;
+  }
   template <class T>
   void layers(std::string_view, const T&) {
     ++count;

@@ -629,6 +629,28 @@ TEST(ToJob, SaysWhatARunSays) {
   EXPECT_EQ(planned.value().left_out[1], "not in the plan: biases of linear layers");
 }
 
+/// What estimate counts of a capacity is what the plan's devices hold (local_sizes.cc): padded rows are the factor
+/// times the mean, others are at most that.
+TEST(ToJob, TakesTheCapacity) {
+  const std::string experts =
+      "--num-experts 8 --expert-model-parallel-size 4 --micro-batch-size 1 --moe-token-dispatcher-type alltoall ";
+  const auto moe_of = [&](const std::string& more) {
+    const auto planned = small_job(experts + more);
+    EXPECT_TRUE(planned.ok()) << planned.error().message;
+    EXPECT_EQ(planned.value().job.expert_load.mean, 1);
+    return planned.value().job.model.moe;
+  };
+  EXPECT_FALSE(moe_of("").drops());
+  EXPECT_FALSE(moe_of("--moe-expert-capacity-factor -1").drops());
+  const graph_build::MoeSpec drops = moe_of("--moe-expert-capacity-factor 1.5 --moe-token-drop-policy position");
+  EXPECT_EQ(drops.capacity_factor, 1.5);
+  EXPECT_EQ(drops.capacity_level, graph_build::MoeSpec::CapacityLevel::expert);
+  EXPECT_FALSE(drops.pads());
+  const graph_build::MoeSpec pads = moe_of("--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity");
+  EXPECT_EQ(pads.capacity_factor, 1.25);
+  EXPECT_TRUE(pads.pads());
+}
+
 TEST(ToJob, RenumbersLayersBehindNoOps) {
   auto planned = small_job(
       "--pipeline-model-parallel-size 4 --noop-layers 0,11 --micro-batch-size 1 --disable-bias-linear "

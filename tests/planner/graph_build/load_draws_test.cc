@@ -54,6 +54,25 @@ TEST(LoadDraws, AStepIsTheSameWhateverWasDrawnBefore) {
   }
 }
 
+/// Four experts of 64 a device: their rows are its rows.
+TEST(LoadDraws, ExpertsShareTheRowsOfTheirDevice) {
+  LoadShape shape = kShape;
+  shape.most_expert_rows = 2000;
+  for (const LoadFamily family : families())
+    for (const std::int64_t step : {0, 3, 700}) {
+      const LoadDraws one(shape, family, kOwn, 5);
+      const std::vector<std::int64_t> rows = one.rows(step), experts = one.expert_rows(step);
+      ASSERT_EQ(experts.size(), 4 * rows.size());
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const auto first = experts.begin() + static_cast<std::ptrdiff_t>(4 * i);
+        EXPECT_EQ(std::accumulate(first, first + 4, std::int64_t{0}), rows[i]);
+        EXPECT_GE(*std::min_element(first, first + 4), 0);
+        EXPECT_LE(*std::max_element(first, first + 4), 2000);
+      }
+      EXPECT_EQ(one.expert_rows(step), experts);
+    }
+}
+
 /// The deviation of f over all sites, devices and steps is the one asked for.
 TEST(LoadDraws, OwnHasTheDistributionOfTheJob) {
   double squares = 0, common = 0;
