@@ -32,7 +32,8 @@ struct EndParameters {
   std::vector<ParameterGroup> head;
 };
 
-[[nodiscard]] StepBlock make_layer_block(const BlockInput& input, LayerKind kind);
+/// `windowed`: its attention is of the model's window.
+[[nodiscard]] StepBlock make_layer_block(const BlockInput& input, LayerKind kind, bool windowed);
 [[nodiscard]] StepBlock make_embedding_block(const BlockInput& input);
 struct HeadPosition {
   bool owns_input = true;       ///< no MTP module in front of it has the trunk's output already

@@ -42,7 +42,7 @@ class StepPartsBuilder {
   void add_element(ChunkLine& line, Element::Kind kind, std::int32_t layer, const StepBlock& block,
                    ParameterSite::Kind parameters);
   const StepBlock& keep(StepBlock block);
-  const StepBlock& layer_block(LayerKind kind);
+  const StepBlock& layer_block(std::size_t layer);
   void add_ends(ChunkLine& line, std::int64_t stage, const std::vector<Slot>& slots);
   void list_passes(ChunkLine& line) const;
   void place_storages(ChunkLine& line, std::int32_t& storages, std::int32_t& sites);
@@ -64,7 +64,7 @@ class StepPartsBuilder {
   EndParameters ends_;  ///< embedding and head of this rank
   StorageId embedding_storages_ = kNone<StorageId>;
   StorageId head_storages_ = kNone<StorageId>;
-  std::array<const StepBlock*, 2> layer_blocks_{};
+  std::array<const StepBlock*, 4> layer_blocks_{};  ///< dense and MoE, then the two with a window
   const StepBlock* activation_buffer_ = nullptr;
   const StepBlock* gradient_buffer_ = nullptr;
 };
@@ -128,10 +128,12 @@ const StepBlock& StepPartsBuilder::keep(StepBlock block) {
   return parts_.blocks.back();
 }
 
-const StepBlock& StepPartsBuilder::layer_block(LayerKind kind) {
-  const StepBlock*& block = layer_blocks_[kind == LayerKind::moe ? 1 : 0];
+const StepBlock& StepPartsBuilder::layer_block(std::size_t layer) {
+  const LayerKind kind = job_.model.layers[layer];
+  const bool windowed = job_.model.is_windowed(layer);
+  const StepBlock*& block = layer_blocks_[(kind == LayerKind::moe ? 1U : 0U) + (windowed ? 2U : 0U)];
   if (block == nullptr) {
-    block = &keep(make_layer_block(input(), kind));
+    block = &keep(make_layer_block(input(), kind, windowed));
   }
   return *block;
 }
@@ -194,7 +196,7 @@ ChunkLine StepPartsBuilder::make_chunk(std::int32_t chunk) {
     if (slot.kind != Slot::Kind::layer) continue;
     const LayerKind kind = job_.model.layers[static_cast<std::size_t>(slot.layer)];
     const auto parameters = kind == LayerKind::moe ? ParameterSite::Kind::moe_layer : ParameterSite::Kind::dense_layer;
-    add_element(line, Element::Kind::layer, slot.layer, layer_block(kind), parameters);
+    add_element(line, Element::Kind::layer, slot.layer, layer_block(static_cast<std::size_t>(slot.layer)), parameters);
   }
   line.trunk_end = static_cast<std::int32_t>(line.elements.size());
   if (stage + 1 == stages_ || stage == job_.parallel.main_head_stage()) add_ends(line, stage, slots);

@@ -40,6 +40,9 @@ struct ChunkTime {
 /// What single layers take, under the degrees of one layout. Nothing of the embedding and the head.
 struct LayerTimes {
   ChunkTime dense, moe, mtp;
+  ChunkTime windowed_dense, windowed_moe;  ///< of layers whose attention has the window
+
+  [[nodiscard]] const ChunkTime& of(const graph_build::JobSpec& job, const graph_build::Slot& slot) const;
 };
 
 /// By [rank][chunk].
