@@ -139,6 +139,7 @@ StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameter
   std::vector<std::string> used{embedding, head.output_group};
   for (const ParameterGroup& group : parameters.own) used.push_back(group.name);
   ShardedWeights weights(c, input.job.parallel, used_groups(parameters, used));
+  block.gathers = weights.gathers();
   const MtpTensors join = forward_mtp_join(c, hidden, embedding);
   const LayerTensors layer = forward_layer(c, kind, join.x, result);
   const HeadTensors head_tensors = forward_head(c, head, result);

@@ -33,6 +33,10 @@ ShardedWeights::ShardedWeights(const BlockContext& context, const ParallelSpec& 
   for (const Unit& unit : units_) gather(unit);
 }
 
+std::int32_t ShardedWeights::gathers() const {
+  return parallel_.sharded_parameters ? static_cast<std::int32_t>(units_.size()) : 0;
+}
+
 const GroupShape& ShardedWeights::replicas(const Unit& unit) const {
   return unit.expert ? context_.shapes.expert_data_group : context_.shapes.data_group;
 }

@@ -27,6 +27,7 @@ StepBlock make_layer_block(const BlockInput& input, LayerKind kind, bool windowe
   const Ref x = declare_input(c, block, "x");
   declare_output_gradient(c, block);
   ShardedWeights weights(c, input.job.parallel, groups);
+  block.gathers = weights.gathers();
   const LayerTensors tensors = forward_layer(c, kind, x, kOutput);
   weights.begin_backward();
   backward_layer(c, kind, tensors, kOutputGradient, kInputGradient);
@@ -47,6 +48,7 @@ StepBlock make_embedding_block(const BlockInput& input) {
   b.module("embedding");
   declare_output_gradient(c, block);
   ShardedWeights weights(c, input.job.parallel, groups);
+  block.gathers = weights.gathers();
   b.module("embedding");
   forward_lookup(c, "embedding", kOutput);
   weights.begin_backward();
@@ -65,6 +67,7 @@ StepBlock make_head_block(const BlockInput& input, const EndParameters& paramete
   const Ref x = position.owns_input ? declare_input(c, block, "x") : borrow_input(c);
   const Head head{.prefix = "head", .norm_group = "head", .output_group = output_group(parameters)};
   ShardedWeights weights(c, input.job.parallel, used_groups(parameters, {head.norm_group, head.output_group}));
+  block.gathers = weights.gathers();
   const HeadTensors tensors = forward_head(c, head, x);
   std::vector<Ref> from_next;
   if (position.has_next_stage) {

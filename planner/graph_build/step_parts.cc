@@ -169,16 +169,23 @@ void StepPartsBuilder::add_ends(ChunkLine& line, std::int64_t stage, const std::
 }
 
 void StepPartsBuilder::list_passes(ChunkLine& line) const {
-  const auto append = [](std::vector<PassStep>& steps, std::int32_t element, const PassProgram& program) {
-    for (std::size_t op = 0; op < program.ops.size(); ++op) {
+  const auto append = [](std::vector<PassStep>& steps, std::int32_t element, std::size_t from, std::size_t to) {
+    for (std::size_t op = from; op < to; ++op) {
       steps.push_back({.element = element, .op = static_cast<std::int32_t>(op)});
     }
   };
+  const auto block = [&line](std::int32_t element) -> const StepBlock& {
+    return *line.elements[static_cast<std::size_t>(element)].block;
+  };
+  const auto gathers = [&](std::int32_t element) { return static_cast<std::size_t>(block(element).gathers); };
   const auto size = static_cast<std::int32_t>(line.elements.size());
   for (std::int32_t e = 0; e < size; ++e) {
-    append(line.forward, e, line.elements[static_cast<std::size_t>(e)].block->program.forward);
+    // Weights are gathered one block ahead.
+    if (e == 0) append(line.forward, e, 0, gathers(e));
+    if (e + 1 < size) append(line.forward, e + 1, 0, gathers(e + 1));
+    append(line.forward, e, gathers(e), block(e).program.forward.ops.size());
     const std::int32_t last_first = size - 1 - e;
-    append(line.backward, last_first, line.elements[static_cast<std::size_t>(last_first)].block->program.backward);
+    append(line.backward, last_first, 0, block(last_first).program.backward.ops.size());
   }
   if (line.sends_activation()) line.forward.push_back({.element = -1});
   if (line.gradient_buffer >= 0) line.backward.push_back({.element = -1});
