@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "planner/cost/op_prices.h"
+#include "planner/graph_build/device_rules.h"
 #include "planner/graph_build/liveness.h"
 #include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/site_loads.h"
@@ -99,6 +100,8 @@ Status check(const PlanRequest& request) {
   if (request.step) return {};
   const auto problems = graph_build::find_problems(request.job);
   if (!problems.empty()) return bad_input(problems.front().key + ": " + problems.front().message);
+  const auto of_device = graph_build::find_device_problems(request.job, request.machine);
+  if (!of_device.empty()) return bad_input(of_device.front().key + ": " + of_device.front().message);
   for (const std::int32_t rank : request.ranks)
     if (rank < 0 || rank >= request.job.parallel.pipeline)
       return bad_input("rank " + std::to_string(rank) + " does not exist: the job has pipeline ranks 0 to " +

@@ -19,9 +19,12 @@ constexpr Key kHeads = "model.attention.heads", kKvHeads = "model.attention.kv_h
 constexpr Key kHeadDim = "model.attention.head_dim", kNope = "model.attention.qk_nope_dim";
 constexpr Key kRope = "model.attention.qk_rope_dim", kValue = "model.attention.v_head_dim";
 constexpr Key kQueryRank = "model.attention.q_lora_rank", kKeyValueRank = "model.attention.kv_lora_rank";
+constexpr Key kQkNorm = "model.attention.qk_norm", kQkvBias = "model.attention.qkv_bias";
 constexpr Key kOwnValue = "model.attention.v_own_storage", kPadded = "model.attention.v_padded";
 constexpr Key kExperts = "model.moe.experts", kTopK = "model.moe.top_k", kExpertWidth = "model.moe.width";
 constexpr Key kSharedWidth = "model.moe.shared_width", kRouterFp32 = "model.moe.router_fp32";
+constexpr Key kSharedGate = "model.moe.shared_gate", kNorm = "model.norm", kZero = "parallel.zero";
+constexpr Key kCompute = "precision.compute", kGradients = "precision.gradients";
 constexpr Key kTensor = "parallel.tensor", kExpert = "parallel.expert", kData = "parallel.data";
 constexpr Key kExtends = "parallel.tensor_extends_expert", kContext = "parallel.context";
 constexpr Key kDistributed = "parallel.distributed_optimizer", kReuse = "precision.reuse_fp32_parameter";
@@ -41,7 +44,7 @@ enum class Rows : std::uint8_t {
 struct SizeRule {
   Key name;  ///< module path and name, without a part's number; `*` stands for anything
   Rows rows = Rows::none;
-  std::array<Key, 12> columns{};  ///< keys that change the columns; empty ones count for nothing
+  std::array<Key, 18> columns{};  ///< keys that change the columns; empty ones count for nothing
 };
 
 /// The first rule that a name matches is the storage's.
@@ -55,6 +58,8 @@ constexpr SizeRule kSizeRules[] = {
     {"self_attention.v", Rows::full, {kHeads, kValue, kPadded, kNope, kRope, kKvHeads, kHeadDim, kTensor}},
     {"self_attention.v_gradient", Rows::full, {kHeads, kValue, kPadded, kNope, kRope, kKvHeads, kHeadDim, kTensor}},
     {"self_attention.qkv*", Rows::full, {kHeads, kKvHeads, kHeadDim, kTensor}},
+    {"self_attention.query_key_*", Rows::full, {kHeads, kKvHeads, kHeadDim, kTensor}},
+    {"self_attention.attention_out_fp8", Rows::full, {kHeads, kValue, kHeadDim, kTensor}},
     {"self_attention.kv", Rows::full, {kOwnValue, kHeads, kNope, kValue, kTensor}},
     {"self_attention.kv_up", Rows::full, {kHeads, kNope, kValue, kTensor}},
     {"self_attention.kv_up*", Rows::full, {kHeads, kNope, kValue, kRope, kTensor}},
@@ -98,6 +103,12 @@ constexpr SizeRule kSizeRules[] = {
     {"mlp.fc1*", Rows::full, {kDenseWidth, kActivation, kTensor}},
     {"mlp.act_*", Rows::full, {kDenseWidth, kTensor}},
     {"mlp.mlp.*", Rows::full, {kHidden}},
+    // Whole weights and gradients of a block.
+    {"weights.experts_*", Rows::none, {kExpertWidth, kExperts, kHidden, kActivation, kExpert, kTensor, kExtends}},
+    {"weights.dense_*",
+     Rows::none,
+     {kHidden, kDenseWidth, kVocabulary, kHeads, kKvHeads, kHeadDim, kQueryRank, kKeyValueRank, kNope, kRope, kValue,
+      kSharedWidth, kExperts, kActivation, kNorm, kTensor, kTied, kSharedGate}},
     // Vocabulary. Norms of the head are of its own tokens.
     {"*.final_norm_*", Rows::local, {kHidden}},
     {"*.logits_gathered", Rows::full, {kHidden}},
@@ -117,9 +128,11 @@ constexpr SizeRule kSizeRules[] = {
 
 /// Elements of a group of parameters, by the group's name (graph_build/parameter_groups.h).
 constexpr SizeRule kGroupRules[] = {
-    {"attention", Rows::none, {kHidden, kHeads, kQueryRank, kKeyValueRank, kNope, kRope, kValue, kKvHeads, kHeadDim}},
-    {"norms", Rows::none, {kHidden, "model.norm", kQueryRank, kKeyValueRank}},
-    {"mlp", Rows::none, {kDenseWidth, kSharedWidth, kHidden, kActivation, kExperts}},
+    {"attention",
+     Rows::none,
+     {kHidden, kHeads, kQueryRank, kKeyValueRank, kNope, kRope, kValue, kKvHeads, kHeadDim, kQkvBias}},
+    {"norms", Rows::none, {kHidden, kNorm, kQueryRank, kKeyValueRank, kQkNorm}},
+    {"mlp", Rows::none, {kDenseWidth, kSharedWidth, kHidden, kActivation, kExperts, kSharedGate}},
     {"experts", Rows::none, {kExpertWidth, kExperts, kHidden, kActivation, kExpert}},
     {"projection", Rows::none, {kHidden, "model.mtp_layers"}},
     {"embedding", Rows::none, {kVocabulary, kHidden, "model.mtp_layers", kTied}},
@@ -164,7 +177,8 @@ class KeyList {
  private:
   [[nodiscard]] bool has(Key key) const {
     const bool mla = job_.model.attention.kind == AttentionSpec::Kind::mla;
-    if (key == kKvHeads || key == kHeadDim) return !mla;
+    if (key == kKvHeads || key == kHeadDim || key == kQkNorm || key == kQkvBias) return !mla;
+    if (key == kSharedGate) return job_.model.moe.experts > 0 && job_.model.moe.shared_width > 0;
     if (key.starts_with("model.attention.") && key != kHeads) return mla;
     if (key.starts_with("model.moe.")) return job_.model.moe.experts > 0;
     if (key == kDenseWidth) return std::ranges::count(job_.model.layers, LayerKind::dense) > 0;
@@ -193,9 +207,13 @@ void add_rows(KeyList& keys, Rows rows, const JobSpec& job) {
   if (rows != Rows::whole) keys.add(kContext);
 }
 
-void add_role(KeyList& keys, StorageRole role) {
-  if (role == StorageRole::parameter) return keys.add("precision.parameters");
-  if (role == StorageRole::gradient) return keys.add("precision.gradients");
+void add_role(KeyList& keys, StorageRole role, const graph_build::ParallelSpec& parallel) {
+  if (role != StorageRole::optimizer_state) {
+    const bool parameter = role == StorageRole::parameter;
+    keys.add({parameter ? Key("precision.parameters") : kGradients, kZero});
+    if (parameter ? parallel.sharded_parameters : parallel.sharded_gradients) keys.add({kData, kContext});
+    return;
+  }
   keys.add({"precision.optimizer.master", "precision.optimizer.moments", kReuse, kDistributed, kData, kContext});
 }
 
@@ -205,14 +223,35 @@ void add_counts(KeyList& keys, const StorageTemplate& storage) {
   if (storage.saved_for_backward) keys.add({"parallel.pipeline", "parallel.virtual_pipeline"});
 }
 
+/// Linear layers alone read it, of which products in fp8 keep 8 bits; their weights have 8-bit copies.
+bool is_of_products(std::string_view name, const JobSpec& job) {
+  constexpr std::array<Key, 9> kNames = {"input_norm.y1",
+                                         "mlp.act_out",
+                                         "mlp.experts.fc1_in",
+                                         "mlp.experts.act_out",
+                                         "mlp.shared_experts.shared_act_out",
+                                         "self_attention.attention.qkv_projection_gathered",
+                                         "self_attention.attention.qkv_projection_again_gathered",
+                                         "mlp.mlp.fc1_gathered",
+                                         "mlp.mlp.fc1_again_gathered"};
+  if (name == "mlp_norm.y2") return std::ranges::count(job.model.layers, LayerKind::dense) > 0;
+  if (name == "self_attention.attention.q_up_projection_gathered" ||
+      name == "self_attention.attention.q_up_projection_again_gathered")
+    return job.model.attention.q_lora_rank == 0;
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
 std::vector<Key> state_keys(const StorageTemplate& storage, const JobSpec& job) {
   KeyList keys(job);
   const std::string_view name = storage.name;
   const std::string_view group = name.substr(0, name.rfind('.'));
-  add_role(keys, storage.role);
+  add_role(keys, storage.role, job.parallel);
   keys.add(rule_of(kGroupRules, group).columns);
   if (group != "norms") keys.add(kTensor);
+  if (group == "norms" && job.model.attention.qk_norm) keys.add(kHeadDim);
   if (group == "experts" && storage.role == StorageRole::optimizer_state) keys.add(kExpert);
+  const bool has_copies = group == "attention" || group == "mlp" || group == "experts";
+  if (has_copies && storage.role == StorageRole::parameter) keys.add(kCompute);
   // A model has one of these, however many layers there are and wherever it is cut.
   if (group != "head" && group != "embedding") add_counts(keys, storage);
   return std::move(keys).keys();
@@ -223,9 +262,12 @@ std::vector<Key> state_keys(const StorageTemplate& storage, const JobSpec& job) 
 std::vector<std::string_view> control_keys(const StorageTemplate& storage, const JobSpec& job) {
   if (storage.persists()) return state_keys(storage, job);
   KeyList keys(job);
-  const SizeRule& rule = rule_of(kSizeRules, sized_name(storage));
+  const std::string name = sized_name(storage);
+  const SizeRule& rule = rule_of(kSizeRules, name);
   add_rows(keys, rule.rows, job);
   keys.add(rule.columns);
+  if (is_of_products(name, job)) keys.add(kCompute);
+  if (name.ends_with("_whole_gradients")) keys.add(kGradients);
   add_counts(keys, storage);
   return std::move(keys).keys();
 }

@@ -15,8 +15,13 @@
 #include "integrations/cli/locations.h"
 #include "integrations/cli/options.h"
 #include "integrations/cli/verb.h"
+#include "integrations/formats/field_ranges.h"
+#include "integrations/formats/file.h"
+#include "integrations/formats/import_yaml.h"
 #include "integrations/formats/shown.h"
+#include "integrations/formats/unit_text.h"
 #include "integrations/formats/utf8.h"
+#include "planner/graph_build/parameter_count.h"
 #include "planner/layout/packer.h"
 #include "policies/policies.h"
 
@@ -32,6 +37,21 @@ std::vector<Entry> shipped(std::string_view kind) {
   std::vector<Entry> entries;
   for (const Description& d : list_descriptions(kind, share_directories()))
     entries.push_back({formats::utf8_text(d.name), formats::utf8_text(d.path.native())});
+  return entries;
+}
+
+/// The shipped models with their parameters, as far as their files are read.
+std::vector<Entry> shipped_models() {
+  std::vector<Entry> entries = shipped("models");
+  for (Entry& entry : entries) {
+    const Result<std::string> text = formats::read_file(entry.about, formats::kMostDescriptionBytes);
+    if (!text) continue;
+    const Result<graph_build::JobSpec> job = formats::read_described_job(text.value(), entry.about);
+    if (!job) continue;
+    const graph_build::ParameterCount count = graph_build::count_parameters(job.value().model);
+    entry.about = fmt::format("{} ({} parameters, {} active per token)", entry.about,
+                              formats::count_text(count.total_both), formats::count_text(count.active));
+  }
   return entries;
 }
 
@@ -66,7 +86,7 @@ struct Kind {
 constexpr std::string_view kJobs = "jobs";  // the one that a file of the user decides
 constexpr std::array kKinds = {
     Kind{"policies", [] { return from_table(policies::policies(), &plan::Policy::help); }},
-    Kind{"models", [] { return shipped("models"); }},
+    Kind{"models", shipped_models},
     Kind{"devices", [] { return shipped("devices"); }},
     Kind{"packers", [] { return from_table(layout::packers(), &layout::Packer::help); }},
     Kind{"verbs", [] { return from_table(verbs(), &Verb::summary); }},

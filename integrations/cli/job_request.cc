@@ -16,7 +16,9 @@
 #include "integrations/formats/file_kind.h"
 #include "integrations/formats/import_expert_counts.h"
 #include "integrations/formats/import_yaml.h"
+#include "integrations/formats/key_places.h"
 #include "integrations/formats/plan_ranges.h"
+#include "planner/graph_build/device_rules.h"
 #include "planner/graph_build/layer_time.h"
 #include "planner/graph_build/load_shape.h"
 #include "planner/search/auto_placement.h"
@@ -55,6 +57,7 @@ std::string device_place(const std::string& text, const std::filesystem::path& f
 struct NamedJob {
   graph_build::JobSpec job;
   std::string device_place;
+  std::string text;  ///< empty: no YAML
 };
 
 Result<NamedJob> read_model(const JobOptions& options) {
@@ -62,11 +65,13 @@ Result<NamedJob> read_model(const JobOptions& options) {
   const auto explained = [&](const Error& error) {
     return formats::explain_kind(error, options.model, formats::FileKind::job);
   };
-  const Result<std::string> text = formats::read_file(options.model, formats::kMostDescriptionBytes);
+  Result<std::string> text = formats::read_file(options.model, formats::kMostDescriptionBytes);
   if (!text) return explained(text.error());
   Result<graph_build::JobSpec> job = formats::read_job(text.value(), options.model.string());
   if (!job) return explained(job.error());
-  return NamedJob{.job = std::move(job).value(), .device_place = device_place(text.value(), options.model)};
+  return NamedJob{.job = std::move(job).value(),
+                  .device_place = device_place(text.value(), options.model),
+                  .text = std::move(text).value()};
 }
 
 Result<NamedJob> read_argument_job(const JobOptions& options, const Console* console) {
@@ -79,6 +84,19 @@ Result<NamedJob> read_argument_job(const JobOptions& options, const Console* con
   for (const std::string& remark : remarks)
     if (console != nullptr) console->note(remark);
   return NamedJob{.job = std::move(job).value()};
+}
+
+/// What the job asks of its device, at the line of the file that asks for it.
+Status check_device(const NamedJob& read, const plan::PlanRequest& request, const std::filesystem::path& file) {
+  const std::vector<graph_build::SpecProblem> problems =
+      graph_build::find_device_problems(request.job, request.machine);
+  if (problems.empty()) return {};
+  const auto& [key, message] = problems.front();
+  const auto places = formats::key_places(read.text, file.string());
+  if (places)
+    if (const auto place = places.value().find(key); place != places.value().end())
+      return bad_input(fmt::format("{}:{}: {}", file.string(), place->second.line, message));
+  return bad_input(fmt::format("{}: {}: {}", file.string(), key, message));
 }
 
 /// Memory for more is never used, and the fullest device of a group has the mean at least.
@@ -248,6 +266,7 @@ Result<plan::PlanRequest> read_request(const JobOptions& options, const Console*
           : machine_at(find_device(request.job.device, subject, subject.parent_path()), read.value().device_place);
   if (!machine) return machine.error();
   request.machine = std::move(machine).value();
+  if (Status status = check_device(read.value(), request, subject); !status) return status.error();
   request.policy = policy.value();
   request.budget_bytes = options.budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;

@@ -49,8 +49,12 @@ class FieldWriter {
     if (value != standard) (*this)(name, value);
   }
   template <class T, class Words>
-  void word_unless_default(std::string_view name, const T& value, const Words& words, const T& standard) {
-    if (value != standard) word(name, value, words);
+  void word_unless_default(std::string_view name, const T& value, const Words& words) {
+    if (value != T{}) word(name, value, words);
+  }
+  template <class T>
+  void object_unless_default(std::string_view name, const T& value) {
+    if (value != T{}) object(name, value);
   }
   void layers(std::string_view name, const std::vector<graph_build::LayerKind>& layers) {
     json_.key(name);
@@ -142,9 +146,14 @@ class FieldReader {
     later(name, value);
   }
   template <class T, class Words>
-  void word_unless_default(std::string_view name, T& value, const Words& words, const T& standard) {
-    value = standard;
+  void word_unless_default(std::string_view name, T& value, const Words& words) {
+    value = T{};
     if (node_.has(name)) word(name, value, words);
+  }
+  template <class T>
+  void object_unless_default(std::string_view name, T& value) {
+    value = T{};
+    if (node_.has(name)) object(name, value);
   }
   void layers(std::string_view name, std::vector<graph_build::LayerKind>& layers) {
     const JsonNode list = node_.at(name);

@@ -22,12 +22,24 @@ using Word = std::pair<std::string_view, Value>;
 
 constexpr std::array<Word<graph_build::AttentionSpec::Kind>, 2> kAttentionKinds = {
     {{"gqa", graph_build::AttentionSpec::Kind::gqa}, {"mla", graph_build::AttentionSpec::Kind::mla}}};
-constexpr std::array<Word<graph_build::Activation>, 2> kActivations = {
-    {{"swiglu", graph_build::Activation::swiglu}, {"gelu", graph_build::Activation::gelu}}};
+constexpr std::array<Word<graph_build::Activation>, 3> kActivations = {{{"swiglu", graph_build::Activation::swiglu},
+                                                                        {"gelu", graph_build::Activation::gelu},
+                                                                        {"geglu", graph_build::Activation::geglu}}};
 constexpr std::array<Word<graph_build::NormPlacement>, 2> kNorms = {
     {{"pre", graph_build::NormPlacement::pre}, {"sandwich", graph_build::NormPlacement::sandwich}}};
-constexpr std::array<Word<graph_build::LayerKind>, 2> kLayerKinds = {
-    {{"dense", graph_build::LayerKind::dense}, {"moe", graph_build::LayerKind::moe}}};
+constexpr std::array<Word<graph_build::LayerKind>, 6> kLayerKinds = {
+    {{"dense", graph_build::LayerKind::dense},
+     {"moe", graph_build::LayerKind::moe},
+     {"mamba_dense", graph_build::LayerKind::mamba_dense},
+     {"mamba_moe", graph_build::LayerKind::mamba_moe},
+     {"linear_dense", graph_build::LayerKind::linear_dense},
+     {"linear_moe", graph_build::LayerKind::linear_moe}}};
+constexpr std::array<Word<graph_build::ParallelSpec::ContextKind>, 3> kContextKinds = {
+    {{"all_gather", graph_build::ParallelSpec::ContextKind::all_gather},
+     {"ring", graph_build::ParallelSpec::ContextKind::ring},
+     {"ulysses", graph_build::ParallelSpec::ContextKind::ulysses}}};
+constexpr std::array<Word<graph_build::ParallelSpec::Compute>, 2> kComputes = {
+    {{"bf16", graph_build::ParallelSpec::Compute::bf16}, {"fp8", graph_build::ParallelSpec::Compute::fp8}}};
 constexpr std::array<Word<graph_build::MoeSpec::Probabilities>, 2> kProbabilities = {
     {{"at_unpermute", graph_build::MoeSpec::Probabilities::at_unpermute},
      {"in_activation", graph_build::MoeSpec::Probabilities::in_activation}}};
@@ -50,7 +62,9 @@ void append_layers(YamlDocument& document, int line, std::string_view kind, std:
                    std::vector<graph_build::LayerKind>& layers) {
   const auto* const found = std::ranges::find(kLayerKinds, kind, &Word<graph_build::LayerKind>::first);
   if (found == kLayerKinds.end()) {
-    document.wrong(line, fmt::format("layers names the kind {}; a layer is dense or moe", shown(kind)));
+    document.wrong(line, fmt::format("layers names the kind {}; a layer is dense or moe, and mamba_dense, mamba_moe, "
+                                     "linear_dense or linear_moe where the model is only described",
+                                     shown(kind)));
   } else if (!count || *count < 0 || *count > graph_build::kMostLayers - static_cast<std::int64_t>(layers.size())) {
     document.wrong(line, fmt::format("the number of {} layers is not a whole number from 0 to {}; write like {}", kind,
                                      graph_build::kMostLayers, kLayersExample));
@@ -59,9 +73,13 @@ void append_layers(YamlDocument& document, int line, std::string_view kind, std:
   }
 }
 
-/// `moe` or `moe x58`.
-void append_run(YamlDocument& document, const YamlNode& item, std::vector<graph_build::LayerKind>& layers) {
+void append_pattern(YamlDocument& document, const YamlNode& map, std::vector<graph_build::LayerKind>& layers);
+
+/// `moe`, `moe x58` or, outside a pattern, a pattern.
+void append_run(YamlDocument& document, const YamlNode& item, bool in_pattern,
+                std::vector<graph_build::LayerKind>& layers) {
   const int line = item.line;
+  if (item.is_map() && !in_pattern) return append_pattern(document, item, layers);
   if (!item.is_scalar()) {
     document.wrong(line, fmt::format("an entry of layers is {}; write like [dense x3, moe x58]", described(item)));
     return;
@@ -75,11 +93,39 @@ void append_run(YamlDocument& document, const YamlNode& item, std::vector<graph_
   }
 }
 
+constexpr const char* kPatternExample = "{repeat: 24, of: [dense, moe]}";
+
+const YamlNode* value_of(const YamlNode& map, std::string_view key) {
+  for (const auto& [name, value] : map.items)
+    if (name->is_scalar() && name->text == key) return value.get();
+  return nullptr;
+}
+
+/// `{repeat: 24, of: [dense, moe]}`.
+void append_pattern(YamlDocument& document, const YamlNode& map, std::vector<graph_build::LayerKind>& layers) {
+  const YamlNode* repeat = value_of(map, "repeat");
+  const YamlNode* of = value_of(map, "of");
+  if (map.items.size() != 2 || repeat == nullptr || of == nullptr || !of->is_list())
+    return document.wrong(map.line,
+                          fmt::format("a pattern of layers is {}; write like {}", described(map), kPatternExample));
+  std::vector<graph_build::LayerKind> once;
+  for (const YamlNode::Item& item : of->items) append_run(document, *item.value, true, once);
+  const std::optional<std::int64_t> times = repeat->is_scalar() ? integer_in(repeat->text) : std::nullopt;
+  const auto room = static_cast<std::int64_t>(static_cast<std::size_t>(graph_build::kMostLayers) - layers.size());
+  if (once.empty() || !times || *times < 1 || *times > room / std::ssize(once))
+    return document.wrong(repeat->line, fmt::format("repeat is no whole number of times from 1 up to {} layers; write "
+                                                    "like {}",
+                                                    graph_build::kMostLayers, kPatternExample));
+  for (std::int64_t i = 0; i < *times; ++i) layers.insert(layers.end(), once.begin(), once.end());
+}
+
 void read_layers(YamlDocument& document, YamlMap& model, std::vector<graph_build::LayerKind>& layers) {
   const YamlNode* node = model.any("layers", kLayersExample, Need::required);
   if (node == nullptr) return;
   if (node->is_list()) {
-    for (const YamlNode::Item& item : node->items) append_run(document, *item.value, layers);
+    for (const YamlNode::Item& item : node->items) append_run(document, *item.value, false, layers);
+  } else if (node->is_map() && value_of(*node, "repeat") != nullptr) {
+    append_pattern(document, *node, layers);
   } else if (node->is_map()) {
     // Read by hand rather than as a section: here the order of the keys is the order of the layers.
     std::set<std::string> seen;
@@ -103,14 +149,26 @@ void read_layers(YamlDocument& document, YamlMap& model, std::vector<graph_build
 
 // ---- model --------------------------------------------------------------------------------------------------------
 
-constexpr std::array<std::string_view, 2> kGqaKeys = {"kv_heads", "head_dim"};
+constexpr std::array<std::string_view, 4> kGqaKeys = {"kv_heads", "head_dim", "qk_norm", "qkv_bias"};
 constexpr std::array<std::string_view, 7> kMlaKeys = {"q_lora_rank", "kv_lora_rank",  "qk_rope_dim", "qk_nope_dim",
                                                       "v_head_dim",  "v_own_storage", "v_padded"};
 
+/// One number of heads for all layers.
+void read_heads(YamlMap& fields, std::string_view key, std::int64_t& heads, Need need) {
+  const YamlNode* node = fields.has(key) ? fields.any(key, "16", Need::optional) : nullptr;
+  if (node != nullptr && !node->is_scalar())
+    return fields.wrong(key, fmt::format("{} is {}; head counts by layer are not planned, write one number like 16 "
+                                         "for all layers",
+                                         key, described(*node)));
+  fields.integer(key, heads, need);
+}
+
 void read_gqa(YamlMap& fields, graph_build::AttentionSpec& attention) {
   attention.kv_heads = attention.heads;
-  fields.integer("kv_heads", attention.kv_heads, Need::optional);
+  read_heads(fields, "kv_heads", attention.kv_heads, Need::optional);
   fields.integer("head_dim", attention.head_dim, Need::required);
+  fields.boolean("qk_norm", attention.qk_norm, Need::optional);
+  fields.boolean("qkv_bias", attention.qkv_bias, Need::optional);
   for (const std::string_view key : kMlaKeys) fields.forbid(key, "it belongs to `kind: mla`; drop it or change kind");
 }
 
@@ -127,7 +185,9 @@ void read_mla(YamlMap& fields, graph_build::AttentionSpec& attention) {
 
 void read_attention(YamlMap fields, graph_build::AttentionSpec& attention) {
   const bool known_kind = fields.choice("kind", attention.kind, words(kAttentionKinds), Need::required);
-  fields.integer("heads", attention.heads, Need::required);
+  read_heads(fields, "heads", attention.heads, Need::required);
+  fields.integer("window", attention.window, Need::optional);
+  fields.integer("global_every", attention.global_every, Need::optional);
   if (!known_kind) {  // no key can be blamed before the kind is right
     for (const std::string_view key : kGqaKeys) fields.accept(key);
     for (const std::string_view key : kMlaKeys) fields.accept(key);
@@ -163,9 +223,36 @@ void read_moe(YamlMap fields, graph_build::MoeSpec& moe) {
   fields.integer("width", moe.width, Need::required);
   fields.integer("shared_width", moe.shared_width, Need::optional);
   fields.boolean("router_fp32", moe.router_fp32, Need::optional);
+  fields.boolean("shared_gate", moe.shared_gate, Need::optional);
   fields.choice("probabilities", moe.probabilities, words(kProbabilities), Need::optional);
   read_capacity(fields, moe);
   fields.finish();
+}
+
+void read_mamba(YamlMap fields, graph_build::MambaSpec& mamba) {
+  fields.integer("heads", mamba.heads, Need::required);
+  fields.integer("head_dim", mamba.head_dim, Need::required);
+  fields.integer("state_dim", mamba.state_dim, Need::required);
+  fields.integer("groups", mamba.groups, Need::optional);
+  fields.integer("convolution", mamba.convolution, Need::optional);
+  fields.finish();
+}
+
+void read_linear_attention(YamlMap fields, graph_build::LinearAttentionSpec& linear) {
+  fields.integer("key_heads", linear.key_heads, Need::required);
+  fields.integer("key_dim", linear.key_dim, Need::required);
+  fields.integer("value_heads", linear.value_heads, Need::required);
+  fields.integer("value_dim", linear.value_dim, Need::required);
+  fields.integer("convolution", linear.convolution, Need::optional);
+  fields.finish();
+}
+
+/// The section of a mixer, where a layer has it.
+template <class Spec>
+void read_mixer(YamlMap& fields, std::string_view key, bool used, void (*read)(YamlMap, Spec&), Spec& spec) {
+  if (!used)
+    return fields.forbid(key, "no layer has it; drop it, or name the layers, like layers: [mamba_moe x9, moe]");
+  if (auto section = fields.section(key, Need::required)) read(*section, spec);
 }
 
 Need required_if(bool condition) {
@@ -182,10 +269,16 @@ void read_model(YamlDocument& document, YamlMap fields, graph_build::ModelSpec& 
   fields.choice("activation", model.activation, words(kActivations), Need::optional);
   fields.choice("norm", model.norm, words(kNorms), Need::optional);
   fields.boolean("tied_embedding", model.tied_embedding, Need::optional);
-  const auto holds = [&](graph_build::LayerKind kind) { return std::ranges::count(model.layers, kind) > 0; };
-  fields.integer("dense_width", model.dense_width, required_if(holds(graph_build::LayerKind::dense)));
+  const auto mixes = [&](graph_build::Mixer mixer) {
+    return std::ranges::find(model.layers, mixer, graph_build::mixer_of) != model.layers.end();
+  };
+  const bool has_dense = std::ranges::find(model.layers, false, graph_build::has_experts) != model.layers.end();
+  fields.integer("dense_width", model.dense_width, required_if(has_dense));
   if (auto attention = fields.section("attention", Need::required)) read_attention(*attention, model.attention);
-  if (auto moe = fields.section("moe", required_if(holds(graph_build::LayerKind::moe)))) read_moe(*moe, model.moe);
+  if (auto moe = fields.section("moe", required_if(model.has_experts()))) read_moe(*moe, model.moe);
+  read_mixer(fields, "mamba", mixes(graph_build::Mixer::mamba), read_mamba, model.mamba);
+  read_mixer(fields, "linear_attention", mixes(graph_build::Mixer::linear_attention), read_linear_attention,
+             model.linear_attention);
   fields.finish();
 }
 
@@ -282,12 +375,33 @@ graph_build::SlotChoice read_placement(YamlDocument& document, YamlMap fields, g
 
 // ---- parallel, precision, expert load -----------------------------------------------------------------------------
 
+/// ZeRO's numbers, and FSDP2, which is 3 with weights kept in fp32.
+void read_sharding(YamlMap& fields, graph_build::ParallelSpec& parallel) {
+  std::int32_t zero = 1;
+  bool fsdp2 = false;
+  fields.integer("zero", zero, Need::optional);
+  fields.boolean("fsdp2", fsdp2, Need::optional);
+  if (zero < 0 || zero > 3) fields.wrong("zero", fmt::format("zero is {}; it must be 0 to 3", zero));
+  if (fields.has("zero")) fields.forbid("distributed_optimizer", "`zero` says it: 0 for false, 1 for true; drop one");
+  if (fsdp2) {
+    fields.forbid("zero", "`fsdp2` shards as zero 3 does; drop one of the two");
+    fields.forbid("distributed_optimizer", "`fsdp2` shards all; drop one of the two");
+    zero = 3;
+    parallel.parameter_bytes = 4;  // the master copy itself
+    parallel.optimizer_bytes = 8;
+  }
+  if (zero == 0) parallel.distributed_optimizer = false;
+  parallel.sharded_gradients = zero >= 2;
+  parallel.sharded_parameters = zero >= 3;
+}
+
 graph_build::SlotChoice read_parallel(YamlDocument& document, YamlMap fields, graph_build::ParallelSpec& parallel) {
   fields.integer("tensor", parallel.tensor, Need::optional);
   fields.boolean("sequence_parallel", parallel.sequence_parallel, Need::optional);
   fields.integer("pipeline", parallel.pipeline, Need::optional);
   fields.integer("virtual_pipeline", parallel.virtual_pipeline, Need::optional);
   fields.integer("context", parallel.context, Need::optional);
+  fields.choice("context_kind", parallel.context_kind, words(kContextKinds), Need::optional);
   fields.integer("expert", parallel.expert, Need::optional);
   fields.boolean("tensor_extends_expert", parallel.tensor_extends_expert, Need::optional);
   fields.integer("data", parallel.data, Need::optional);
@@ -297,6 +411,7 @@ graph_build::SlotChoice read_parallel(YamlDocument& document, YamlMap fields, gr
   fields.boolean("hierarchical_expert_communication", parallel.hierarchical_expert_communication, Need::optional);
   fields.integer("expert_exchange_parts", parallel.expert_exchange_parts, Need::optional);
   fields.boolean("distributed_optimizer", parallel.distributed_optimizer, Need::optional);
+  read_sharding(fields, parallel);
   fields.integer("communicators", parallel.communicators, Need::optional);
   fields.quantity("framework_memory", parallel.framework_bytes, parse_bytes, "192MiB", Need::optional);
   graph_build::SlotChoice choice;
@@ -315,7 +430,7 @@ graph_build::SlotChoice read_parallel(YamlDocument& document, YamlMap fields, gr
 }
 
 void read_optimizer(YamlMap fields, std::int32_t& optimizer_bytes) {
-  std::int32_t master = 4;
+  std::int32_t master = optimizer_bytes - 8;  // none where the weights are it
   std::int32_t moment = 4;
   fields.choice("master", master, words(kDtypesOrNone), Need::optional);
   fields.choice("moments", moment, words(kDtypesOrNone), Need::optional);
@@ -328,6 +443,7 @@ void read_precision(YamlMap fields, graph_build::ParallelSpec& parallel) {
   fields.choice("gradients", parallel.gradient_bytes, words(kDtypes), Need::optional);
   if (auto optimizer = fields.section("optimizer", Need::optional))
     read_optimizer(*optimizer, parallel.optimizer_bytes);
+  fields.choice("compute", parallel.compute, words(kComputes), Need::optional);
   fields.boolean("reuse_fp32_parameter", parallel.reuse_fp32_parameter, Need::optional);
   fields.finish();
 }
@@ -346,8 +462,11 @@ void read_expert_load(YamlMap fields, graph_build::ExpertLoadSpec& load) {
   fields.finish();
 }
 
+using FindProblems = std::vector<graph_build::SpecProblem> (*)(const graph_build::JobSpec&);
+
 /// Fills the slots and applies the rules of the job itself. REQUIRES: the document is clean.
-void check_job(YamlDocument& document, const graph_build::SlotChoice& choice, graph_build::JobSpec& job) {
+void check_job(YamlDocument& document, const graph_build::SlotChoice& choice, FindProblems find_problems,
+               graph_build::JobSpec& job) {
   const bool explicit_ranks = !job.parallel.slots.empty();
   graph_build::LayerPlacement placement;
   if (job.parallel.auto_placement) {
@@ -356,7 +475,7 @@ void check_job(YamlDocument& document, const graph_build::SlotChoice& choice, gr
     placement = graph_build::place_layers(job.model, job.parallel, choice);
     job.parallel.slots = placement.slots;
   }
-  std::vector<graph_build::SpecProblem> problems = graph_build::find_problems(job);
+  std::vector<graph_build::SpecProblem> problems = find_problems(job);
   if (!placement.problems.empty()) {
     std::erase_if(problems,
                   [](const graph_build::SpecProblem& problem) { return problem.key == "parallel.placement"; });
@@ -459,9 +578,7 @@ void read_host(YamlMap fields, Machine& machine) {
   fields.finish();
 }
 
-}  // namespace
-
-Result<graph_build::JobSpec> read_job(std::string_view yaml_text, std::string_view file_name) {
+Result<graph_build::JobSpec> read_job_by(FindProblems rules, std::string_view yaml_text, std::string_view file_name) {
   YamlDocument document(file_name);
   const Result<std::shared_ptr<const YamlNode>> root = document.parse(yaml_text);
   if (!root) return root.error();
@@ -475,9 +592,19 @@ Result<graph_build::JobSpec> read_job(std::string_view yaml_text, std::string_vi
   if (auto load = fields.section("expert_load", Need::optional)) read_expert_load(*load, job.expert_load);
   fields.text("device", job.device, Need::required);
   fields.finish();
-  if (document.clean()) check_job(document, choice, job);
+  if (document.clean()) check_job(document, choice, rules, job);
   if (!document.clean()) return document.first_error();
   return job;
+}
+
+}  // namespace
+
+Result<graph_build::JobSpec> read_job(std::string_view yaml_text, std::string_view file_name) {
+  return read_job_by(graph_build::find_problems, yaml_text, file_name);
+}
+
+Result<graph_build::JobSpec> read_described_job(std::string_view yaml_text, std::string_view file_name) {
+  return read_job_by(graph_build::find_description_problems, yaml_text, file_name);
 }
 
 Result<Machine> read_machine(std::string_view yaml_text, std::string_view file_name, const ReadChip& read_chip) {

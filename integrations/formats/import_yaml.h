@@ -15,6 +15,9 @@ namespace tidemark::formats {
 /// right`; of several mistakes the first in the file.
 [[nodiscard]] Result<graph_build::JobSpec> read_job(std::string_view yaml_text, std::string_view file_name);
 
+/// The same for a job that may hold what is not planned: to count its parameters.
+[[nodiscard]] Result<graph_build::JobSpec> read_described_job(std::string_view yaml_text, std::string_view file_name);
+
 /// The chip of a name, as a device file gives it. Errors (bad_input): nothing of that name, or its file is wrong.
 using ReadChip = std::function<Result<Chip>(const std::string& name)>;
 

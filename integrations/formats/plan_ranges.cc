@@ -47,6 +47,12 @@ class RangeVisitor {
   void later(std::string_view name, const T& value) {
     (*this)(name, value);
   }
+  template <class T, class Words>
+  void word_unless_default(std::string_view /*name*/, const T& /*value*/, const Words& /*words*/) {}
+  template <class T>
+  void object_unless_default(std::string_view name, const T& value) {
+    object(name, value);
+  }
   template <class T>
   void layers(std::string_view /*name*/, const T& /*value*/) {}
   template <class T>

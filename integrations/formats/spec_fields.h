@@ -1,7 +1,8 @@
 #pragma once
 // The members of a job, a machine and the figures of a plan, each named once: the writer and the reader of plan.json
 // both walk these tables. `v(name, member)` for plain members, `v.word(name, member, words)` for enums, `v.object(name,
-// member)` for nested values. Private to formats.
+// member)` for nested values; `..._unless_default` for what is written only where it differs from the default of its
+// type, the first word of enums. Private to formats.
 
 #include <array>
 #include <concepts>
@@ -22,11 +23,14 @@ inline constexpr std::array<std::string_view, kPrecisionCount> kPeakWords = {"bf
                                                                              "tf32_flops_per_s",  "fp8_flops_per_s",
                                                                              "mxfp8_flops_per_s", "nvfp4_flops_per_s"};
 inline constexpr std::array<std::string_view, 2> kAttentionWords = {"gqa", "mla"};
-inline constexpr std::array<std::string_view, 2> kActivationWords = {"swiglu", "gelu"};
+inline constexpr std::array<std::string_view, 3> kActivationWords = {"swiglu", "gelu", "geglu"};
 inline constexpr std::array<std::string_view, 2> kNormWords = {"pre", "sandwich"};
 inline constexpr std::array<std::string_view, 2> kProbabilityWords = {"at_unpermute", "in_activation"};
 inline constexpr std::array<std::string_view, 2> kCapacityWords = {"expert", "device"};
-inline constexpr std::array<std::string_view, 2> kLayerWords = {"dense", "moe"};
+inline constexpr std::array<std::string_view, 6> kLayerWords = {"dense",     "moe",          "mamba_dense",
+                                                                "mamba_moe", "linear_dense", "linear_moe"};
+inline constexpr std::array<std::string_view, 3> kContextWords = {"all_gather", "ring", "ulysses"};
+inline constexpr std::array<std::string_view, 2> kComputeWords = {"bf16", "fp8"};
 inline constexpr std::array<std::string_view, 3> kSlotWords = {"layer", "noop", "mtp"};
 inline constexpr std::array<std::string_view, 7> kLaneWords = {"compute", "intra_comm", "inter_comm", "send",
                                                                "receive", "d2h",        "h2d"};
@@ -52,6 +56,10 @@ void walk(V& v, Maybe<graph_build::AttentionSpec> auto& a) {
   v("v_head_dim", a.v_head_dim);
   v("v_own_storage", a.v_own_storage);
   v("v_padded", a.v_padded);
+  v.unless_default("qk_norm", a.qk_norm, false);
+  v.unless_default("qkv_bias", a.qkv_bias, false);
+  v.unless_default("window", a.window, std::int64_t{0});
+  v.unless_default("global_every", a.global_every, std::int64_t{0});
 }
 
 template <class V>
@@ -61,11 +69,29 @@ void walk(V& v, Maybe<graph_build::MoeSpec> auto& m) {
   v("width", m.width);
   v("shared_width", m.shared_width);
   v("router_fp32", m.router_fp32);
+  v.unless_default("shared_gate", m.shared_gate, false);
   v.word("probabilities", m.probabilities, kProbabilityWords);
   v.unless_default("capacity_factor", m.capacity_factor, 0.0);
-  v.word_unless_default("capacity_level", m.capacity_level, kCapacityWords,
-                        graph_build::MoeSpec::CapacityLevel::expert);
+  v.word_unless_default("capacity_level", m.capacity_level, kCapacityWords);
   v.unless_default("pad_to_capacity", m.pad_to_capacity, false);
+}
+
+template <class V>
+void walk(V& v, Maybe<graph_build::MambaSpec> auto& m) {
+  v("heads", m.heads);
+  v("head_dim", m.head_dim);
+  v("state_dim", m.state_dim);
+  v("groups", m.groups);
+  v("convolution", m.convolution);
+}
+
+template <class V>
+void walk(V& v, Maybe<graph_build::LinearAttentionSpec> auto& l) {
+  v("key_heads", l.key_heads);
+  v("key_dim", l.key_dim);
+  v("value_heads", l.value_heads);
+  v("value_dim", l.value_dim);
+  v("convolution", l.convolution);
 }
 
 template <class V>
@@ -82,6 +108,8 @@ void walk(V& v, Maybe<graph_build::ModelSpec> auto& m) {
   v.object("moe", m.moe);
   v.word("norm", m.norm, kNormWords);
   v("tied_embedding", m.tied_embedding);
+  v.object_unless_default("mamba", m.mamba);
+  v.object_unless_default("linear_attention", m.linear_attention);
 }
 
 template <class V>
@@ -91,6 +119,7 @@ void walk(V& v, Maybe<graph_build::ParallelSpec> auto& p) {
   v("pipeline", p.pipeline);
   v("virtual_pipeline", p.virtual_pipeline);
   v("context", p.context);
+  v.word_unless_default("context_kind", p.context_kind, kContextWords);
   v("expert", p.expert);
   v("tensor_extends_expert", p.tensor_extends_expert);
   v("data", p.data);
@@ -105,6 +134,9 @@ void walk(V& v, Maybe<graph_build::ParallelSpec> auto& p) {
   v("gradient_bytes", p.gradient_bytes);
   v("optimizer_bytes", p.optimizer_bytes);
   v("distributed_optimizer", p.distributed_optimizer);
+  v.unless_default("sharded_gradients", p.sharded_gradients, false);
+  v.unless_default("sharded_parameters", p.sharded_parameters, false);
+  v.word_unless_default("compute", p.compute, kComputeWords);
   v("reuse_fp32_parameter", p.reuse_fp32_parameter);
   v("communicators", p.communicators);
   v.later("framework_bytes", p.framework_bytes);

@@ -48,20 +48,24 @@ std::optional<std::string> reason_against(const TrainingRun& run) {
   return std::nullopt;
 }
 
+/// Products in 8 bits beside 16-bit parameters, as a JobSpec has them.
+bool is_planned_in_fp8(const TrainingRun& run) {
+  const Quantization& quantization = run.quantization;
+  return quantization.used && !quantization.four_bit && !quantization.parameters;
+}
+
 std::vector<std::string> left_out(const TrainingRun& run) {
   const bool recomputes = run.recompute.granularity != Recompute::Granularity::none ||
                           run.recompute.activation_function || run.recompute.norms;
   const bool offloads = !run.offload.modules.empty() || run.offload.attention || run.optimizer.on_host;
-  const std::array<std::pair<bool, const char*>, 12> options = {{
+  const std::array<std::pair<bool, const char*>, 10> options = {{
       {recomputes, "recompute options of the run: the policy decides what is recomputed"},
       {offloads, "offload and swap options of the run: the policy decides what is swapped"},
-      {run.quantization.used, "8-bit and 4-bit training: planned in 16 bits"},
+      {run.quantization.used && !is_planned_in_fp8(run), "8-bit parameters and 4-bit training: planned in 16 bits"},
       {run.model.hidden_dropout > 0, "masks of hidden dropout"},
       {run.model.positions == PositionEmbedding::learned_absolute, "the table of learned positions"},
       {run.model.variable_lengths, "shorter samples: planned at the full sequence length"},
-      {run.model.attention.qk_norm, "the norms of queries and keys"},
-      {run.model.linear_bias || run.model.attention.qkv_bias, "biases of linear layers"},
-      {run.model.moe.experts > 0 && run.model.moe.shared_gate, "the gate of the shared experts"},
+      {run.model.linear_bias, "biases of linear layers, but for queries, keys and values"},
       {run.loss.fused || run.loss.chunk_tokens > 0, "loss fusion and chunks: planned as one unfused loss"},
       {run.optimizer.kind == Optimizer::muon, "muon: its state is planned as Adam's"},
       {run.model.attention.groups < run.parallel.tensor && !run.model.attention.multi_latent,
@@ -89,6 +93,8 @@ graph_build::AttentionSpec attention_of(const TrainingRun& run) {
   } else {
     to.kv_heads = std::max(from.groups, run.parallel.tensor);
     to.head_dim = from.head_dim;
+    to.qk_norm = from.qk_norm;
+    to.qkv_bias = from.qkv_bias || run.model.linear_bias;
   }
   return to;
 }
@@ -101,6 +107,7 @@ graph_build::MoeSpec moe_of(const TrainingRun& run) {
           .top_k = from.experts > 0 ? from.top_k : 0,
           .width = from.experts > 0 ? from.width : 0,
           .shared_width = from.experts > 0 ? from.shared_width : 0,
+          .shared_gate = from.experts > 0 && from.shared_width > 0 && from.shared_gate,
           .probabilities = folded ? graph_build::MoeSpec::Probabilities::in_activation
                                   : graph_build::MoeSpec::Probabilities::at_unpermute,
           .capacity_factor = drops ? from.capacity_factor : 0,
@@ -166,13 +173,16 @@ graph_build::ParallelSpec parallel_of(const TrainingRun& run) {
   to.gradient_bytes = run.optimizer.gradient_16bit ? 2 : 4;
   to.optimizer_bytes = optimizer_bytes_of(run);
   to.distributed_optimizer = run.optimizer.distributed;
+  if (is_planned_in_fp8(run)) to.compute = graph_build::ParallelSpec::Compute::fp8;
   to.reuse_fp32_parameter = run.optimizer.reuse_fp32_parameter && to.optimizer_bytes >= 4;
   return to;
 }
 
-bool is_training_state(std::string_view term) {
+/// What the plan has in its own storages; 8-bit copies of weights are part of the parameters'.
+bool is_training_state(std::string_view term, const TrainingRun& run) {
   constexpr std::array<std::string_view, 6> kState = {"parameters", "gradients",     "main_parameters",
                                                       "moments",    "gradient_copy", "reference_model"};
+  if (term == "quantized_weights") return is_planned_in_fp8(run);
   return std::ranges::find(kState, term) != kState.end();
 }
 
@@ -187,7 +197,7 @@ Result<Bytes> kept_by_framework(const TrainingRun& run) {
     if (!memory) return memory.error();
     double kept = 0;
     for (const Term& term : memory.value().steady)
-      if (!is_training_state(term.name)) kept += term.bytes;
+      if (!is_training_state(term.name, run)) kept += term.bytes;
     most = std::max(most, kept);
   }
   return static_cast<Bytes>(std::ceil(most));

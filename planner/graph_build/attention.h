@@ -14,6 +14,7 @@ struct AttentionTensors {
   Ref latent, latent_q_norm, latent_kv_norm;  ///< MLA
   Ref q, k, v;                                ///< v: the storage that holds V, its own or one it is a view of
   Ref core_out, statistics;
+  Ref projected;  ///< what the output projection reads: core_out, or its 8-bit copy
 };
 
 /// Emits everything from `y1` to the output projection into `out`, whose ops carry the recipe tag `output_tag`.

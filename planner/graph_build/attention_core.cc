@@ -10,12 +10,12 @@ namespace {
 OpCost core_cost(const DeviceShapes& s, bool is_backward) {
   const std::int64_t width = (is_backward ? 3 : 1) * s.qk_dim + (is_backward ? 2 : 1) * s.v_stored_dim;
   // Causal: half the square. Context ranks share it evenly.
-  const double pairs = static_cast<double>(s.tokens) * static_cast<double>(s.sequence) / 2;
+  const double pairs = static_cast<double>(s.tokens) * s.attended_length / 2;
   return {.kind = WorkKind::attention,
           .flops = 2 * pairs * static_cast<double>(s.heads * width),
           .launches = cost::kAttentionLaunches,
           .attention = {.tokens = static_cast<double>(s.tokens),
-                        .length = static_cast<double>(s.sequence),
+                        .length = s.attended_length,
                         .heads = static_cast<double>(s.heads),
                         .qk_dim = static_cast<double>(s.qk_dim),
                         .v_dim = static_cast<double>(s.v_stored_dim),

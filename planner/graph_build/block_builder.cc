@@ -45,20 +45,37 @@ void BlockBuilder::bind_parameters(Scope scope, const std::vector<ParameterGroup
   }
 }
 
-Ref BlockBuilder::parameter(std::string_view group) const {
+const BlockBuilder::BoundGroup& BlockBuilder::bound(std::string_view group) const {
   const auto found = std::ranges::find(groups_, group, &BoundGroup::name);
   assert(found != groups_.end());
-  return found->parameter;
+  return *found;
+}
+
+Ref BlockBuilder::parameter(std::string_view group) const {
+  const BoundGroup& found = bound(group);
+  return found.own_parameter.value_or(found.parameter);
 }
 
 Ref BlockBuilder::gradient(std::string_view group) const {
-  Ref ref = parameter(group);
+  return bound(group).own_gradient.value_or(gradient_shard(group));
+}
+
+Ref BlockBuilder::gradient_shard(std::string_view group) const {
+  Ref ref = bound(group).parameter;
   ++ref.local;
   return ref;
 }
 
+void BlockBuilder::stand_in(std::string_view group, Ref parameter) {
+  std::ranges::find(groups_, group, &BoundGroup::name)->own_parameter = parameter;
+}
+
+void BlockBuilder::stand_in_gradient(std::string_view group, Ref gradient) {
+  std::ranges::find(groups_, group, &BoundGroup::name)->own_gradient = gradient;
+}
+
 Ref BlockBuilder::optimizer_state(std::string_view group) const {
-  Ref ref = parameter(group);
+  Ref ref = bound(group).parameter;
   ref.local += 2;
   return ref;
 }
@@ -72,6 +89,10 @@ Ref BlockBuilder::add(StorageTemplate storage) {
 
 Ref BlockBuilder::saved(std::string name, Bytes bytes) {
   return add({.name = std::move(name), .fixed_bytes = bytes, .saved_for_backward = true});
+}
+
+Ref BlockBuilder::gathered(std::string name, Bytes bytes) {
+  return add({.name = std::move(name), .fixed_bytes = bytes, .saved_for_backward = true, .swappable = false});
 }
 
 Ref BlockBuilder::temporary(std::string name, Bytes bytes) {

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -98,10 +99,17 @@ class BlockBuilder {
   [[nodiscard]] Ref parameter(std::string_view group) const;
   [[nodiscard]] Ref gradient(std::string_view group) const;
   [[nodiscard]] Ref optimizer_state(std::string_view group) const;
+  /// parameter(group) and gradient(group) are own storages from here on, and the static ones those of shards.
+  void stand_in(std::string_view group, Ref parameter);
+  void stand_in_gradient(std::string_view group, Ref gradient);
+  [[nodiscard]] Ref parameter_shard(std::string_view group) const { return bound(group).parameter; }
+  [[nodiscard]] Ref gradient_shard(std::string_view group) const;
 
   // Storages. `module` applies to all that follow.
   void module(std::string path) { module_ = std::move(path); }
   Ref saved(std::string name, Bytes bytes);
+  /// Saved, and quicker gathered again than copied to host memory and back.
+  Ref gathered(std::string name, Bytes bytes);
   Ref temporary(std::string name, Bytes bytes);
   /// A message buffer.
   Ref buffer(std::string name, Bytes bytes);
@@ -152,7 +160,9 @@ class BlockBuilder {
   struct BoundGroup {
     std::string name;
     Ref parameter;
+    std::optional<Ref> own_parameter = std::nullopt, own_gradient = std::nullopt;
   };
+  [[nodiscard]] const BoundGroup& bound(std::string_view group) const;
   struct RecipeDraft {
     std::string name;
     std::int32_t part = kWhole;

@@ -19,6 +19,13 @@ struct BlockContext {
   /// Bytes of activations of this device's share of the tokens, and of all tokens of the tensor-parallel group.
   [[nodiscard]] Bytes local_bytes(std::int64_t columns) const { return bytes(shapes.local_tokens, columns); }
   [[nodiscard]] Bytes full_bytes(std::int64_t columns) const { return bytes(shapes.tokens, columns); }
+  /// The same of what a linear layer alone reads, in 8 bits where its products are.
+  [[nodiscard]] Bytes local_input_bytes(std::int64_t columns) const {
+    return shapes.local_tokens * columns * shapes.input_bytes();
+  }
+  [[nodiscard]] Bytes full_input_bytes(std::int64_t columns) const {
+    return shapes.tokens * columns * shapes.input_bytes();
+  }
 };
 
 }  // namespace tidemark::graph_build

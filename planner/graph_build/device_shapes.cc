@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/graph_build/attention_length.h"
 #include "planner/graph_build/dropped_rows.h"
 
 namespace tidemark::graph_build {
@@ -30,7 +31,8 @@ ExpertGroup expert_group(const ParallelSpec& parallel, std::int64_t devices_per_
 
 void fill_attention(const AttentionSpec& a, int statistics_width, DeviceShapes& s) {
   s.heads = a.heads / s.tensor;
-  s.v_own_storage = a.v_own_storage || a.v_padded;
+  // Norms of queries and keys keep the projection's output, of which values then stay a view.
+  s.v_own_storage = (a.v_own_storage || a.v_padded) && !a.qk_norm;
   if (a.kind == AttentionSpec::Kind::gqa) {
     s.kv_heads = std::max<std::int64_t>(1, a.kv_heads / s.tensor);
     s.qk_dim = s.v_dim = s.v_stored_dim = a.head_dim;
@@ -69,11 +71,13 @@ DeviceShapes device_shapes(const JobSpec& job, const Machine& machine) {
   s.hidden = model.hidden;
   s.sequences = parallel.micro_batch;
   s.sequence = model.sequence;
+  s.attended_length = attended_length(model, false);
   s.tokens = model.sequence * parallel.micro_batch / parallel.context;
   s.tensor = parallel.tensor;
   s.context = parallel.context;
   s.sequence_parallel = parallel.sequence_parallel;
   s.local_tokens = s.gathers() ? s.tokens / s.tensor : s.tokens;
+  s.fp8 = parallel.compute == ParallelSpec::Compute::fp8;
   s.late_weight_gradients = parallel.overlap_forward_backward;
   s.tensor_lane = lane_of(s.tensor, per_node);
   s.context_lane = lane_of(s.tensor * s.context, per_node);

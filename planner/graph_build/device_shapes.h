@@ -10,8 +10,10 @@
 
 namespace tidemark::graph_build {
 
-/// Activations are 16-bit.
+/// Of one element. Activations are 16-bit.
 inline constexpr std::int64_t kActivationBytes = 2;
+/// But for inputs of products in fp8, of which the 8-bit copy is kept.
+inline constexpr std::int64_t kQuantizedBytes = 1;
 
 /// How rows travel between expert ranks. One group of `ranks` devices, `per_node` of them in each of `nodes` nodes.
 struct ExpertGroup {
@@ -25,11 +27,13 @@ struct DeviceShapes {
   std::int64_t hidden = 0;
   std::int64_t sequences = 0;     ///< of a micro-batch
   std::int64_t sequence = 0;      ///< whole length
+  double attended_length = 0;     ///< attention_length.h, of the layer that is recorded
   std::int64_t tokens = 0;        ///< n: of a micro-batch on one context rank
   std::int64_t local_tokens = 0;  ///< t: n / tensor with sequence parallelism, n without
   std::int64_t tensor = 1;
   std::int64_t context = 1;
   bool sequence_parallel = false;
+  bool fp8 = false;                    ///< products of linear layers; what their dW read is kept in 8 bits
   bool late_weight_gradients = false;  ///< dW moved behind communication (forward/backward overlap)
   Lane tensor_lane = Lane::intra_comm;
   Lane context_lane = Lane::intra_comm;
@@ -58,6 +62,8 @@ struct DeviceShapes {
 
   std::int64_t vocabulary = 0;  ///< per device
 
+  /// Bytes of one element that a linear layer keeps as its input where nothing else reads it.
+  [[nodiscard]] std::int64_t input_bytes() const { return fp8 ? kQuantizedBytes : kActivationBytes; }
   [[nodiscard]] bool gathers() const { return tensor > 1 && sequence_parallel; }
 };
 

@@ -43,7 +43,7 @@ void backward_norm(const BlockContext& c, const std::string& name, const std::st
 }
 
 std::int64_t activation_inputs(const ModelSpec& model, std::int64_t width) {
-  return model.activation == Activation::swiglu ? 2 * width : width;
+  return is_gated(model.activation) ? 2 * width : width;
 }
 
 void forward_activation(const BlockContext& c, const std::string& name, Rows rows, std::int64_t width, Ref in, Ref out,

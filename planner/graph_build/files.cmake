@@ -5,6 +5,7 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/block_ends.cc
   graph_build/captured_graph.cc
   graph_build/chunk_line.cc
+  graph_build/device_rules.cc
   graph_build/device_shapes.cc
   graph_build/dropped_rows.cc
   graph_build/elementwise.cc
@@ -27,7 +28,9 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/moe.cc
   graph_build/mtp.cc
   graph_build/parameter_block.cc
+  graph_build/parameter_count.cc
   graph_build/parameter_groups.cc
+  graph_build/parameter_sharding.cc
   graph_build/pass_merge.cc
   graph_build/pipeline_schedule.cc
   graph_build/site_loads.cc
@@ -36,6 +39,7 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/step_block.cc
   graph_build/step_graph.cc
   graph_build/step_parts.cc
+  graph_build/unplanned.cc
   graph_build/v_schedule.cc
   graph_build/v_zero_bubble.cc
   graph_build/vocabulary.cc

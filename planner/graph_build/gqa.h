@@ -9,6 +9,7 @@ namespace tidemark::graph_build {
 
 /// Fills q, k and v.
 [[nodiscard]] AttentionTensors forward_gqa(const BlockContext& context, Ref y1);
-[[nodiscard]] std::vector<Ref> backward_gqa(const BlockContext& context, const CoreGradients& gradients, Ref y1);
+[[nodiscard]] std::vector<Ref> backward_gqa(const BlockContext& context, const AttentionTensors& tensors,
+                                            const CoreGradients& gradients, Ref y1);
 
 }  // namespace tidemark::graph_build

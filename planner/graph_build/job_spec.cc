@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "planner/graph_build/expert_load.h"
+#include "planner/graph_build/unplanned.h"
 
 namespace tidemark::graph_build {
 namespace {
@@ -22,10 +23,13 @@ constexpr Bytes kLargestProduct = Bytes{1} << 53;
 constexpr std::int64_t kMostPasses = 1'000'000;
 
 bool has_moe(const ModelSpec& model) {
-  return std::ranges::count(model.layers, LayerKind::moe) > 0;
+  return model.has_experts();
 }
 bool has_dense(const ModelSpec& model) {
-  return std::ranges::count(model.layers, LayerKind::dense) > 0;
+  return std::ranges::any_of(model.layers, [](LayerKind kind) { return !has_experts(kind); });
+}
+bool has_mixer(const ModelSpec& model, Mixer mixer) {
+  return std::ranges::find(model.layers, mixer, mixer_of) != model.layers.end();
 }
 
 // ---- ranges -------------------------------------------------------------------------------------------------------
@@ -55,7 +59,9 @@ void model_ranges(const ModelSpec& model, std::vector<Range>& ranges) {
 }
 
 void attention_ranges(const AttentionSpec& attention, std::vector<Range>& ranges) {
-  append(ranges, {{"model.attention.heads", attention.heads, 1, kMostCount}});
+  append(ranges, {{"model.attention.heads", attention.heads, 1, kMostCount},
+                  {"model.attention.window", attention.window, 0, std::int64_t{1} << 27},
+                  {"model.attention.global_every", attention.global_every, 0, kMostLayers}});
   if (attention.kind == AttentionSpec::Kind::gqa) {
     append(ranges, {{"model.attention.kv_heads", attention.kv_heads, 1, kMostCount},
                     {"model.attention.head_dim", attention.head_dim, 1, kMostCount}});
@@ -75,6 +81,23 @@ void moe_ranges(const ModelSpec& model, std::vector<Range>& ranges) {
                   {"model.moe.top_k", moe.top_k, least, kMostCount},
                   {"model.moe.width", moe.width, least, kMostWidth},
                   {"model.moe.shared_width", moe.shared_width, 0, kMostWidth}});
+}
+
+void mixer_ranges(const ModelSpec& model, std::vector<Range>& ranges) {
+  const MambaSpec& mamba = model.mamba;
+  if (has_mixer(model, Mixer::mamba))
+    append(ranges, {{"model.mamba.heads", mamba.heads, 1, kMostCount},
+                    {"model.mamba.head_dim", mamba.head_dim, 1, kMostCount},
+                    {"model.mamba.state_dim", mamba.state_dim, 1, kMostCount},
+                    {"model.mamba.groups", mamba.groups, 1, kMostCount},
+                    {"model.mamba.convolution", mamba.convolution, 1, kMostCount}});
+  const LinearAttentionSpec& linear = model.linear_attention;
+  if (has_mixer(model, Mixer::linear_attention))
+    append(ranges, {{"model.linear_attention.key_heads", linear.key_heads, 1, kMostCount},
+                    {"model.linear_attention.key_dim", linear.key_dim, 1, kMostCount},
+                    {"model.linear_attention.value_heads", linear.value_heads, 1, kMostCount},
+                    {"model.linear_attention.value_dim", linear.value_dim, 1, kMostCount},
+                    {"model.linear_attention.convolution", linear.convolution, 1, kMostCount}});
 }
 
 void parallel_ranges(const ParallelSpec& parallel, std::vector<Range>& ranges) {
@@ -99,6 +122,7 @@ void check_ranges(const JobSpec& job, Problems& problems) {
   model_ranges(job.model, ranges);
   attention_ranges(job.model.attention, ranges);
   moe_ranges(job.model, ranges);
+  mixer_ranges(job.model, ranges);
   parallel_ranges(job.parallel, ranges);
   for (const Range& range : ranges) {
     if (range.value >= range.least && range.value <= range.most) continue;
@@ -234,6 +258,18 @@ void check_sequence(const JobSpec& job, Problems& problems) {
 }
 
 void check_attention(const AttentionSpec& attention, Problems& problems) {
+  const bool mla = attention.kind == AttentionSpec::Kind::mla;
+  for (const auto& [key, is_set] : {std::pair{"qk_norm", attention.qk_norm}, std::pair{"qkv_bias", attention.qkv_bias}})
+    if (mla && is_set)
+      problems.push_back({fmt::format("model.attention.{}", key),
+                          fmt::format("{} belongs to `kind: gqa`; drop it, latents have norms of their own", key)});
+  if (attention.global_every > 0 && attention.window == 0)
+    problems.push_back({"model.attention.global_every",
+                        "global_every is given without a window; write how many keys a query of the other layers "
+                        "attends to, like window: 1024"});
+  if (attention.global_every == 1)
+    problems.push_back({"model.attention.global_every",
+                        "global_every is 1, so that no layer has the window; drop both, or write 2 or more"});
   if (attention.kind == AttentionSpec::Kind::gqa) {
     check_divides({"model.attention.kv_heads", "kv_heads", attention.kv_heads, "heads", attention.heads}, problems);
   } else if (attention.v_padded && attention.v_head_dim > attention.qk_rope_dim + attention.qk_nope_dim) {
@@ -273,6 +309,10 @@ void check_experts(const JobSpec& job, Problems& problems) {
     }
     return;
   }
+  if (moe.shared_gate && moe.shared_width == 0)
+    problems.push_back({"model.moe.shared_gate",
+                        "shared_gate is true but there are no shared experts; write their "
+                        "shared_width, or false"});
   if (moe.top_k > moe.experts) {
     problems.push_back({"model.moe.top_k", fmt::format("top_k {} exceeds the {} experts; use {} or less", moe.top_k,
                                                        moe.experts, moe.experts)});
@@ -312,6 +352,14 @@ void check_batch(const JobSpec& job, Problems& problems) {
                      "use global_batch {} or virtual_pipeline 1",
                      parallel.micro_batches(), parallel.pipeline, above)});
   }
+}
+
+void check_sharding(const ParallelSpec& parallel, Problems& problems) {
+  if (parallel.sharded_parameters && !parallel.sharded_gradients)
+    problems.push_back(
+        {"parallel.zero", "parameters are sharded without gradients; write 3, or 2 for gradients alone"});
+  if (parallel.sharded_gradients && !parallel.distributed_optimizer)
+    problems.push_back({"parallel.zero", "gradients are sharded without optimizer state; write 2 or 3, or 0 for none"});
 }
 
 void check_precision(const ParallelSpec& parallel, Problems& problems) {
@@ -524,7 +572,7 @@ std::int64_t ParallelSpec::last_layer_stage() const {
   return last;
 }
 
-std::vector<SpecProblem> find_problems(const JobSpec& job) {
+std::vector<SpecProblem> find_description_problems(const JobSpec& job) {
   Problems problems;
   check_ranges(job, problems);
   check_capacity(job.model, problems);
@@ -537,10 +585,16 @@ std::vector<SpecProblem> find_problems(const JobSpec& job) {
   check_sequence(job, problems);
   check_experts(job, problems);
   check_batch(job, problems);
+  check_sharding(job.parallel, problems);
   check_precision(job.parallel, problems);
   check_placement(job, problems);
   if (problems.empty()) check_step_length(job, problems);
   return problems;
+}
+
+std::vector<SpecProblem> find_problems(const JobSpec& job) {
+  const std::vector<SpecProblem> problems = find_description_problems(job);
+  return problems.empty() ? find_unplanned(job) : problems;
 }
 
 }  // namespace tidemark::graph_build

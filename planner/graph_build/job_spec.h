@@ -25,12 +25,20 @@ struct AttentionSpec {
   std::int64_t qk_rope_dim = 0;
   std::int64_t qk_nope_dim = 0;
   std::int64_t v_head_dim = 0;
-  bool v_own_storage = true;  ///< false: V is a view of the kv up-projection output and pins all of it
-  bool v_padded = false;      ///< V padded to the query-key head size for the fused kernel
+  bool v_own_storage = true;      ///< false: V is a view of the kv up-projection output and pins all of it
+  bool v_padded = false;          ///< V padded to the query-key head size for the fused kernel
+  bool qk_norm = false;           ///< gqa: RMSNorm over every query and key head, weights shared by the heads
+  bool qkv_bias = false;          ///< gqa: of the query, key and value projections
+  std::int64_t window = 0;        ///< keys that a query attends to, its own included; 0: all before it
+  std::int64_t global_every = 0;  ///< of layers with a window every n-th attends to all; 0: none does
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };
 
-enum class Activation : std::uint8_t { swiglu, gelu };
+enum class Activation : std::uint8_t { swiglu, gelu, geglu };
+/// One half of the product in front scales the other, which goes through the function.
+[[nodiscard]] constexpr bool is_gated(Activation activation) {
+  return activation != Activation::gelu;
+}
 
 struct MoeSpec {
   std::int64_t experts = 0;  ///< routed experts; 0: no MoE layer in the model
@@ -38,6 +46,7 @@ struct MoeSpec {
   std::int64_t width = 0;         ///< hidden width of one routed expert
   std::int64_t shared_width = 0;  ///< hidden width of all shared experts together; 0: none
   bool router_fp32 = true;
+  bool shared_gate = false;  ///< the output of the shared experts is scaled by a number of each token's own
   enum class Probabilities : std::uint8_t {
     at_unpermute,   ///< rows are scaled where they are combined: the un-permute input is saved
     in_activation,  ///< folded into the expert activation: nothing saved at un-permute, rounding differs
@@ -56,13 +65,43 @@ struct MoeSpec {
   friend bool operator==(const MoeSpec&, const MoeSpec&) = default;
 };
 
+/// A state-space mixer (Mamba-2), which takes the place of attention in some layers.
+struct MambaSpec {
+  std::int64_t heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t state_dim = 0;
+  std::int64_t groups = 1;       ///< of heads that share B and C
+  std::int64_t convolution = 4;  ///< taps a channel
+  friend bool operator==(const MambaSpec&, const MambaSpec&) = default;
+};
+
+/// A mixer of linear attention (gated DeltaNet, as in Qwen3-Next), which takes the place of attention in some layers.
+struct LinearAttentionSpec {
+  std::int64_t key_heads = 0;
+  std::int64_t key_dim = 0;
+  std::int64_t value_heads = 0;
+  std::int64_t value_dim = 0;
+  std::int64_t convolution = 4;  ///< taps a channel
+  friend bool operator==(const LinearAttentionSpec&, const LinearAttentionSpec&) = default;
+};
+
 /// Limits that keep a typing error from filling the machine's memory before it is found.
 inline constexpr std::int64_t kMostLayers = 100'000;
 inline constexpr std::int64_t kMostMtpLayers = 64;
 /// Of rows on a device over the mean: no job has more devices to share them.
 inline constexpr double kMostMeanLoad = 65536;
 
-enum class LayerKind : std::uint8_t { dense, moe };
+/// What mixes tokens, attention unless it is named, and what follows it. Models are described with all of them; those
+/// with attention are planned.
+enum class LayerKind : std::uint8_t { dense, moe, mamba_dense, mamba_moe, linear_dense, linear_moe };
+enum class Mixer : std::uint8_t { attention, mamba, linear_attention };
+[[nodiscard]] constexpr Mixer mixer_of(LayerKind kind) {
+  if (kind == LayerKind::mamba_dense || kind == LayerKind::mamba_moe) return Mixer::mamba;
+  return kind == LayerKind::linear_dense || kind == LayerKind::linear_moe ? Mixer::linear_attention : Mixer::attention;
+}
+[[nodiscard]] constexpr bool has_experts(LayerKind kind) {
+  return kind == LayerKind::moe || kind == LayerKind::mamba_moe || kind == LayerKind::linear_moe;
+}
 enum class NormPlacement : std::uint8_t { pre, sandwich };
 
 struct ModelSpec {
@@ -78,9 +117,18 @@ struct ModelSpec {
   MoeSpec moe;
   NormPlacement norm = NormPlacement::pre;
   bool tied_embedding = false;
+  MambaSpec mamba;                       ///< of layers with that mixer
+  LinearAttentionSpec linear_attention;  ///< of layers with that mixer
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 
-  [[nodiscard]] bool has_experts() const { return std::ranges::find(layers, LayerKind::moe) != layers.end(); }
+  [[nodiscard]] bool has_experts() const {
+    return std::ranges::any_of(layers, [](LayerKind kind) { return graph_build::has_experts(kind); });
+  }
+  /// Decoder layer `layer`, from 0, attends to the window alone. Modules for multi-token prediction do as the last.
+  [[nodiscard]] bool is_windowed(std::size_t layer) const {
+    const auto number = static_cast<std::int64_t>(std::min(layer, layers.size() - 1)) + 1;
+    return attention.window > 0 && (attention.global_every == 0 || number % attention.global_every != 0);
+  }
 };
 
 /// What fills one slot of a (rank, chunk): a decoder layer, nothing, or the MTP module(s).
@@ -97,6 +145,10 @@ struct ParallelSpec {
   std::int32_t pipeline = 1;
   std::int32_t virtual_pipeline = 1;  ///< chunks per rank
   std::int32_t context = 1;
+  /// How context ranks meet keys and values that others have: all of them gathered, passed on from rank to rank, or
+  /// heads exchanged for tokens. The first is planned.
+  enum class ContextKind : std::uint8_t { all_gather, ring, ulysses };
+  ContextKind context_kind = ContextKind::all_gather;
   std::int32_t expert = 1;
   bool tensor_extends_expert = false;  ///< expert ranks = expert * tensor, experts are not split by tensor
   std::int32_t data = 1;
@@ -114,6 +166,10 @@ struct ParallelSpec {
   std::int32_t gradient_bytes = 4;
   std::int32_t optimizer_bytes = 12;  ///< fp32 master + two moments
   bool distributed_optimizer = true;  ///< optimizer state sharded over data ranks (experts: over expert-data ranks)
+  bool sharded_gradients = false;     ///< ZeRO-2: gradients too, reduced for every micro-batch
+  bool sharded_parameters = false;    ///< ZeRO-3, FSDP2: parameters as well, gathered layer by layer
+  enum class Compute : std::uint8_t { bf16, fp8 };
+  Compute compute = Compute::bf16;  ///< of the linear layers' products
   bool reuse_fp32_parameter =
       false;  ///< MindSpeed: bf16 + residual share the master copy (saves parameter bytes / shards)
   std::int32_t communicators = 8;  ///< each takes Machine::collective_buffer_bytes
@@ -169,7 +225,9 @@ struct SpecProblem {
 };
 
 /// Every rule a layout must obey (heads divisible by TP, experts by expert ranks, layers fill the slots exactly once,
-/// batch divisible, products within 2^53, ...). Empty: valid.
+/// batch divisible, products within 2^53, ...), then what of a valid job is not planned. Empty: it can be planned.
 [[nodiscard]] std::vector<SpecProblem> find_problems(const JobSpec& job);
+/// The first of the two alone: a job that is described well, whether or not it can be planned.
+[[nodiscard]] std::vector<SpecProblem> find_description_problems(const JobSpec& job);
 
 }  // namespace tidemark::graph_build

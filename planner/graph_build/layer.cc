@@ -12,7 +12,7 @@ bool is_sandwich(const BlockContext& c) {
 }
 
 Mlp dense_mlp(const BlockContext& c) {
-  return {.op_name = "mlp", .width = c.model.dense_width / c.shapes.tensor};
+  return {.op_name = "mlp", .width = c.model.dense_width / c.shapes.tensor, .input_bytes = c.shapes.input_bytes()};
 }
 
 /// The output of a sub-layer is saved only where a norm reads it.
@@ -34,7 +34,7 @@ void forward_attention_half(const BlockContext& c, LayerTensors& t) {
   BlockBuilder& b = c.builder;
   const Bytes bytes = c.local_bytes(c.model.hidden);
   b.module("input_norm");
-  t.y1 = b.saved("y1", bytes);
+  t.y1 = b.saved("y1", c.local_input_bytes(c.model.hidden));
   b.tag("y1");
   forward_norm(c, "layer.input_norm", kNorms, t.x, t.y1);
   b.recipe("y1", {t.y1});
@@ -53,7 +53,8 @@ void forward_attention_half(const BlockContext& c, LayerTensors& t) {
 void forward_mlp_half(const BlockContext& c, LayerKind kind, LayerTensors& t, Ref out) {
   BlockBuilder& b = c.builder;
   b.module("mlp_norm");
-  t.y2 = b.saved("y2", c.local_bytes(c.model.hidden));
+  // Routers read it in 16 bits.
+  t.y2 = b.saved("y2", kind == LayerKind::moe ? c.local_bytes(c.model.hidden) : c.local_input_bytes(c.model.hidden));
   b.tag("y2");
   forward_norm(c, "layer.pre_mlp_norm", kNorms, t.x1, t.y2);
   b.recipe("y2", {t.y2});

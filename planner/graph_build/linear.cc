@@ -10,18 +10,25 @@ std::int64_t rows_of(const BlockContext& c, const Linear& linear) {
 }
 
 OpCost cost_of(const BlockContext& c, const Linear& linear) {
-  return matmul_cost(rows_of(c, linear), linear.inner, linear.columns);
+  const OpCost product = matmul_cost(rows_of(c, linear), linear.inner, linear.columns);
+  return linear.stays_16bit ? product : linear_cost(c, product);
 }
 
 }  // namespace
 
+OpCost linear_cost(const BlockContext& c, OpCost product) {
+  if (c.shapes.fp8) product.product.precision = Precision::fp8;
+  return product;
+}
+
 Ref gather_tokens(const BlockContext& c, OpPhase phase, const std::string& name, const std::vector<Ref>& shards,
-                  std::int64_t columns) {
+                  std::int64_t columns, std::int64_t element_bytes) {
   if (!c.shapes.gathers()) return shards.front();
-  const Ref gathered = c.builder.temporary(name + "_gathered", c.full_bytes(columns));
+  const Bytes local = c.shapes.local_tokens * columns * element_bytes;
+  const Ref gathered = c.builder.temporary(name + "_gathered", local * c.shapes.tensor);
   c.builder.op(phase, {.name = name + "_all_gather",
                        .lane = c.shapes.tensor_lane,
-                       .cost = ring_cost(c.local_bytes(columns) * (c.shapes.tensor - 1), c.shapes.tensor_group),
+                       .cost = ring_cost(local * (c.shapes.tensor - 1), c.shapes.tensor_group),
                        .collective = true,
                        .reads = shards,
                        .writes = {gathered}});
@@ -52,8 +59,9 @@ void reduce_tokens(const BlockContext& c, OpPhase phase, const std::string& name
 
 void forward_linear(const BlockContext& c, const Linear& linear, Ref in, Ref out) {
   const bool row_split = linear.split == Linear::Split::row;
-  const Ref source =
-      linear.split == Linear::Split::column ? gather_tokens(c, OpPhase::forward, linear.name, {in}, linear.inner) : in;
+  const Ref source = linear.split == Linear::Split::column
+                         ? gather_tokens(c, OpPhase::forward, linear.name, {in}, linear.inner, linear.input_bytes)
+                         : in;
   const Ref product = row_split ? partial_sum(c, linear.name, out, linear.columns) : out;
   c.builder.op(OpPhase::forward, {.name = linear.name,
                                   .cost = cost_of(c, linear),
@@ -68,7 +76,8 @@ void backward_linear(const BlockContext& c, const Linear& linear, Ref in, Ref d_
   const std::string d_name = linear.name + "_gradient";
   const Ref gradient =
       linear.split == Linear::Split::row ? gather_tokens(c, phase, d_name, {d_out}, linear.columns) : d_out;
-  const Ref source = column_split ? gather_tokens(c, phase, linear.name + "_again", {in}, linear.inner) : in;
+  const Ref source =
+      column_split ? gather_tokens(c, phase, linear.name + "_again", {in}, linear.inner, linear.input_bytes) : in;
   const Ref product = column_split ? partial_sum(c, d_name, d_in, linear.inner) : d_in;
   c.builder.op(phase, {.name = linear.name + "_dx",
                        .cost = rows_gradient_cost(cost_of(c, linear)),

@@ -22,6 +22,8 @@ struct Linear {
   std::int64_t inner = 0;
   std::int64_t columns = 0;  ///< both on this device
   Split split = Split::none;
+  std::int64_t input_bytes = kActivationBytes;  ///< an element of `in`
+  bool stays_16bit = false;                     ///< where products of other linear layers are in fp8
 };
 
 void forward_linear(const BlockContext& context, const Linear& linear, Ref in, Ref out);
@@ -30,7 +32,10 @@ void backward_linear(const BlockContext& context, const Linear& linear, Ref in, 
 
 /// All tokens of `shards` (together `columns` wide), or the first shard itself where nothing needs gathering.
 [[nodiscard]] Ref gather_tokens(const BlockContext& context, OpPhase phase, const std::string& name,
-                                const std::vector<Ref>& shards, std::int64_t columns);
+                                const std::vector<Ref>& shards, std::int64_t columns,
+                                std::int64_t element_bytes = kActivationBytes);
+/// Of [rows, inner] x [inner, columns] in a linear layer: in fp8 where the job's are.
+[[nodiscard]] OpCost linear_cost(const BlockContext& context, OpCost product);
 
 /// Where a product that is to be reduced into `out` is written: a partial sum, or `out` itself without tensor
 /// parallelism.

@@ -25,8 +25,11 @@ struct Widths {
 };
 
 Linear down_projection(const BlockContext& c) {
-  return {
-      .name = "attention.down_projection", .group = "attention", .inner = c.model.hidden, .columns = Widths(c).latent};
+  return {.name = "attention.down_projection",
+          .group = "attention",
+          .inner = c.model.hidden,
+          .columns = Widths(c).latent,
+          .input_bytes = c.shapes.input_bytes()};
 }
 
 Linear query_projection(const BlockContext& c) {
@@ -35,12 +38,13 @@ Linear query_projection(const BlockContext& c) {
           .group = "attention",
           .inner = w.q_latent > 0 ? w.q_latent : c.model.hidden,
           .columns = w.q,
-          .split = Linear::Split::column};
+          .split = Linear::Split::column,
+          .input_bytes = w.q_latent > 0 ? kActivationBytes : c.shapes.input_bytes()};
 }
 
 OpCost key_value_cost(const BlockContext& c) {
   const Widths w(c);
-  return matmul_cost(c.shapes.tokens, w.kv_latent, w.kv_up);
+  return linear_cost(c, matmul_cost(c.shapes.tokens, w.kv_latent, w.kv_up));
 }
 
 /// Parts are split, rotated, spread over heads and joined again. How the two share what projections, two norms and the

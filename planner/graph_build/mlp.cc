@@ -11,7 +11,8 @@ Linear first_linear(const BlockContext& c, const Mlp& mlp) {
           .group = "mlp",
           .inner = c.model.hidden,
           .columns = activation_inputs(c.model, mlp.width),
-          .split = Linear::Split::column};
+          .split = Linear::Split::column,
+          .input_bytes = mlp.input_bytes};
 }
 
 Linear second_linear(const BlockContext& c, const Mlp& mlp) {
@@ -19,7 +20,8 @@ Linear second_linear(const BlockContext& c, const Mlp& mlp) {
           .group = "mlp",
           .inner = mlp.width,
           .columns = c.model.hidden,
-          .split = Linear::Split::row};
+          .split = Linear::Split::row,
+          .input_bytes = c.shapes.input_bytes()};
 }
 
 }  // namespace
@@ -29,7 +31,7 @@ MlpTensors forward_mlp(const BlockContext& c, const Mlp& mlp, Ref in, Ref out, c
   const std::string fc1 = mlp.prefix + "fc1_out";
   const std::string act = mlp.prefix + "act_out";
   const MlpTensors t{.fc1_out = b.saved(fc1, c.full_bytes(activation_inputs(c.model, mlp.width))),
-                     .act_out = b.saved(act, c.full_bytes(mlp.width))};
+                     .act_out = b.saved(act, c.full_input_bytes(mlp.width))};
   b.tag(fc1);
   forward_linear(c, first_linear(c, mlp), in, t.fc1_out);
   b.recipe(fc1, {t.fc1_out});

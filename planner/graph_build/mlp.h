@@ -9,9 +9,10 @@
 namespace tidemark::graph_build {
 
 struct Mlp {
-  std::string prefix;      ///< of storages: "" or "shared_"
-  std::string op_name;     ///< of ops: "mlp" or "shared_expert"
-  std::int64_t width = 0;  ///< hidden width on this device
+  std::string prefix;                           ///< of storages: "" or "shared_"
+  std::string op_name;                          ///< of ops: "mlp" or "shared_expert"
+  std::int64_t width = 0;                       ///< hidden width on this device
+  std::int64_t input_bytes = kActivationBytes;  ///< an element of what it reads
 };
 
 struct MlpTensors {

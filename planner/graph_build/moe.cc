@@ -7,6 +7,7 @@
 #include "planner/cost/launch_counts.h"
 #include "planner/graph_build/elementwise.h"
 #include "planner/graph_build/expert_exchange.h"
+#include "planner/graph_build/linear.h"
 #include "planner/graph_build/op_cost.h"
 
 namespace tidemark::graph_build {
@@ -70,7 +71,7 @@ OpCost router_cost(const BlockContext& c) {
 }
 
 OpCost expert_cost(const BlockContext& c, std::int64_t inner, std::int64_t columns) {
-  OpCost cost = matmul_cost(c.shapes.expert_rows, inner, columns, c.shapes.local_experts);
+  OpCost cost = linear_cost(c, matmul_cost(c.shapes.expert_rows, inner, columns, c.shapes.local_experts));
   cost.kind = WorkKind::grouped_matmul;
   return cost;
 }
@@ -85,6 +86,11 @@ OpCost second_cost(const BlockContext& c) {
 
 Ref row_storage(const BlockContext& c, const std::string& name, std::int64_t columns, bool saved) {
   return c.builder.routed(name, c.shapes.expert_rows, BlockContext::bytes(1, columns), saved, RowsOf::received);
+}
+
+/// Saved rows that a product alone reads.
+Ref input_row_storage(const BlockContext& c, const std::string& name, std::int64_t columns) {
+  return c.builder.routed(name, c.shapes.expert_rows, columns * c.shapes.input_bytes(), true, RowsOf::received);
 }
 
 /// Rows of the tokens here, on their way to experts or back.
@@ -213,11 +219,37 @@ void forward_sum(const BlockContext& c, const MoeTensors& t, Ref y2, Ref routed_
   if (hierarchical) reduce_nodes(c, OpPhase::forward, "combine", sums, routed_out);
 }
 
+/// Of one number a token, and of reading its tokens: once forward, twice backward.
+OpCost shared_gate_cost(const BlockContext& c, std::int64_t token_tensors) {
+  return vector_cost(token_tensors * c.local_bytes(c.model.hidden), 3);
+}
+
+/// Returns what the shared experts add to the routed ones. Where a gate scales it, what it scales is saved.
+Ref forward_shared(const BlockContext& c, MoeTensors& t, Ref y2) {
+  BlockBuilder& b = c.builder;
+  const Bytes bytes = c.local_bytes(c.model.hidden);
+  if (!c.model.moe.shared_gate) {
+    const Ref out = b.temporary("shared_out", bytes);
+    t.shared = forward_mlp(c, shared_expert(c), y2, out, kOutTag);
+    return out;
+  }
+  t.shared_out = b.saved("shared_out", bytes);
+  t.shared = forward_mlp(c, shared_expert(c), y2, t.shared_out, "shared_out");
+  b.recipe("shared_out", {t.shared_out});
+  const Ref gated = b.temporary("shared_gated", bytes);
+  b.tag(kOutTag);
+  b.op(OpPhase::forward, {.name = "moe.shared_gate",
+                          .cost = shared_gate_cost(c, 3),
+                          .reads = {b.parameter("mlp"), y2, t.shared_out},
+                          .writes = {gated}});
+  return gated;
+}
+
 RowTensors declare_rows(const BlockContext& c) {
   const std::int64_t width = c.shapes.expert_width;
-  RowTensors t{.fc1_in = row_storage(c, "fc1_in", c.model.hidden, true),
+  RowTensors t{.fc1_in = input_row_storage(c, "fc1_in", c.model.hidden),
                .fc1_out = row_storage(c, "fc1_out", activation_inputs(c.model, width), true),
-               .act_out = row_storage(c, "act_out", width, true)};
+               .act_out = input_row_storage(c, "act_out", width)};
   t.unpermute_in = sent_storage(c, "unpermute_in", scales_at_unpermute(c));
   return t;
 }
@@ -237,8 +269,7 @@ MoeTensors forward_moe(const BlockContext& c, Ref y2, Ref out) {
   Ref shared_out;
   if (shares) {  // computes while tokens travel
     b.module("mlp.shared_experts");
-    shared_out = b.temporary("shared_out", token_bytes);
-    t.shared = forward_mlp(c, shared_expert(c), y2, shared_out, kOutTag);
+    shared_out = forward_shared(c, t, y2);
     b.module("mlp.experts");
   }
   // Tokens that were gathered once bring all parts back; no part is made again by itself.
@@ -332,6 +363,20 @@ void backward_sum(const BlockContext& c, std::vector<Ref> d_rows, Ref router, Re
   if (hierarchical) reduce_nodes(c, phase, "dispatch_backward", sums, d_y2);
 }
 
+/// Gradient of the shared experts' output; adds that of the gate's input to `gradients`.
+Ref backward_shared_gate(const BlockContext& c, const MoeTensors& t, Ref y2, Ref d_out, std::vector<Ref>& gradients) {
+  if (!c.model.moe.shared_gate) return d_out;
+  BlockBuilder& b = c.builder;
+  const Bytes bytes = c.local_bytes(c.model.hidden);
+  const Ref d_shared = b.temporary("shared_out_gradient", bytes);
+  gradients.push_back(b.temporary("y2_gate_gradient", bytes));
+  b.op(OpPhase::backward, {.name = "moe.shared_gate_backward",
+                           .cost = shared_gate_cost(c, 5),
+                           .reads = {b.parameter("mlp"), y2, t.shared_out, d_out},
+                           .writes = {d_shared, gradients.back(), b.gradient("mlp")}});
+  return d_shared;
+}
+
 Ref backward_router(const BlockContext& c, Ref router, Ref y2, Ref d_router) {
   BlockBuilder& b = c.builder;
   const Ref d_y2 = b.temporary("y2_router_gradient", c.local_bytes(c.model.hidden));
@@ -356,8 +401,9 @@ std::vector<Ref> backward_moe(const BlockContext& c, const MoeTensors& t, Ref y2
   const Ref tokens = gather_nodes(c, OpPhase::backward, "combine_backward", d_out);
   if (c.model.moe.shared_width > 0) {
     b.module("mlp.shared_experts");
+    const Ref d_shared = backward_shared_gate(c, t, y2, d_out, gradients);
     gradients.push_back(b.temporary("y2_shared_gradient", token_bytes));
-    backward_mlp(c, shared_expert(c), t.shared, y2, d_out, gradients.back());
+    backward_mlp(c, shared_expert(c), t.shared, y2, d_shared, gradients.back());
     b.module("mlp.experts");
   }
   const Ref d_router = b.temporary("router_gradient", router_gradient_bytes(c));

@@ -24,6 +24,7 @@ struct MoeTensors {
   Ref router;  ///< logits, scores, probabilities and map: what routing is replayed from
   std::vector<RowTensors> parts;
   MlpTensors shared;
+  Ref shared_out;  ///< where a gate scales it
 };
 
 /// Emits y2 -> out. Ops that end in `out` carry the recipe tag "mlp_out".

@@ -1,7 +1,9 @@
+#include "planner/graph_build/attention_length.h"
 #include "planner/graph_build/block_ends.h"
 #include "planner/graph_build/layer.h"
 #include "planner/graph_build/linear.h"
 #include "planner/graph_build/op_cost.h"
+#include "planner/graph_build/parameter_sharding.h"
 #include "planner/graph_build/vocabulary.h"
 
 namespace tidemark::graph_build {
@@ -121,7 +123,10 @@ void backward_mtp_join(const BlockContext& c, const MtpTensors& t, Ref d_x, cons
 StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameters, MtpPosition position) {
   const LayerKind kind = mtp_layer_kind(input.job.model);
   BlockBuilder b("mtp", input.shapes.late_weight_gradients);
-  const BlockContext c{b, input.shapes, input.job.model};
+  const ModelSpec& model = input.job.model;
+  DeviceShapes shapes = input.shapes;
+  shapes.attended_length = attended_length(model, model.is_windowed(model.layers.size()));
+  const BlockContext c{b, shapes, model};
   bind_ends(b, parameters);
   StepBlock block{.routed = kind == LayerKind::moe};
   const Ref hidden = position.first ? declare_input(c, block, "hidden") : borrow_input(c);
@@ -131,6 +136,10 @@ StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameter
   const std::string embedding = lookup_group(parameters);
   const Head head{.prefix = "mtp.head", .norm_group = "projection", .output_group = output_group(parameters)};
 
+  std::vector<std::string> used{embedding, head.output_group};
+  for (const ParameterGroup& group : parameters.own) used.push_back(group.name);
+  ShardedWeights weights(c, input.job.parallel, used_groups(parameters, used));
+  block.gathers = weights.gathers();
   const MtpTensors join = forward_mtp_join(c, hidden, embedding);
   const LayerTensors layer = forward_layer(c, kind, join.x, result);
   const HeadTensors head_tensors = forward_head(c, head, result);
@@ -141,10 +150,12 @@ StepBlock make_mtp_block(const BlockInput& input, const EndParameters& parameter
     b.written_elsewhere(d_result);
     from_next.push_back(d_result);
   }
+  weights.begin_backward();
   backward_head(c, head, head_tensors, result, d_result, from_next);
   const Ref d_x = b.temporary("x_gradient", c.local_bytes(c.model.hidden));
   backward_layer(c, kind, layer, kOutputGradient, d_x);
   backward_mtp_join(c, join, d_x, embedding, position.first && position.beside_head);
+  weights.reduce_gradients();
   block.program = b.finish(input.graph);
   return block;
 }

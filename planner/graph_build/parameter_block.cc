@@ -23,7 +23,7 @@ const GroupShape& replicas(const BlockInput& input, const ParameterGroup& group)
 void reduce_gradients(const BlockContext& c, const BlockInput& input, const ParameterGroup& group) {
   const ParallelSpec& parallel = input.job.parallel;
   const std::int64_t ranks = reduction_ranks(parallel, group.expert);
-  if (ranks == 1) return;
+  if (ranks == 1 || parallel.sharded_gradients) return;  // reduced for every micro-batch
   const double once = ring_bytes(group.elements() * parallel.gradient_bytes, ranks);
   const bool scatters = parallel.distributed_optimizer;
   const Ref gradient = c.builder.gradient(group.name);
@@ -39,7 +39,7 @@ void reduce_gradients(const BlockContext& c, const BlockInput& input, const Para
 void gather_parameters(const BlockContext& c, const BlockInput& input, const ParameterGroup& group) {
   const ParallelSpec& parallel = input.job.parallel;
   const std::int64_t ranks = reduction_ranks(parallel, group.expert);
-  if (ranks == 1 || !parallel.distributed_optimizer) return;
+  if (ranks == 1 || !parallel.distributed_optimizer || parallel.sharded_parameters) return;
   const Ref parameter = c.builder.parameter(group.name);
   c.builder.op(OpPhase::optimizer, {.name = "parameter." + group.name + "_all_gather",
                                     .lane = input.shapes.data_lane,
@@ -69,10 +69,12 @@ std::int64_t twin_elements(const JobSpec& job, const ParameterSite& site, const 
 constexpr GroupShape kTwins{.ranks = 2, .per_node = 1, .pattern = GroupShape::Pattern::ring};
 
 void reduce_twin(const BlockContext& c, const BlockInput& input, const ParameterGroup& group, std::int64_t elements) {
+  const ParallelSpec& parallel = input.job.parallel;
+  const std::int64_t shards = parallel.sharded_gradients ? optimizer_shards(parallel, group.expert) : 1;
   const Ref gradient = c.builder.gradient(group.name);
   c.builder.op(OpPhase::gradient_reduction, {.name = "gradient." + group.name + "_twin_all_reduce",
                                              .lane = Lane::inter_comm,
-                                             .cost = ring_cost(elements * input.job.parallel.gradient_bytes, kTwins),
+                                             .cost = ring_cost(elements * parallel.gradient_bytes / shards, kTwins),
                                              .collective = true,
                                              .reads = {gradient},
                                              .writes = {gradient}});
@@ -119,11 +121,10 @@ StepBlock make_parameter_block(const BlockInput& input, const ParameterSite& sit
   b.bind_parameters(Scope::parameters, site.groups);
   for (const ParameterGroup& group : site.groups) {
     b.module(group.module_path);
-    const std::int64_t elements = group.elements();
-    b.fixed(group.name + ".parameters", StorageRole::parameter, elements * parallel.parameter_bytes);
-    b.fixed(group.name + ".gradients", StorageRole::gradient, elements * parallel.gradient_bytes);
+    b.fixed(group.name + ".parameters", StorageRole::parameter, parameter_state_bytes(parallel, group));
+    b.fixed(group.name + ".gradients", StorageRole::gradient, gradient_state_bytes(parallel, group));
     b.fixed(group.name + ".optimizer_state", StorageRole::optimizer_state,
-            optimizer_state_bytes(parallel, elements, group.expert));
+            optimizer_state_bytes(parallel, group.elements(), group.expert));
   }
   b.module("optimizer");
   const Ref scratch = b.temporary("update_scratch", update_scratch_bytes(parallel, site.groups));

@@ -12,8 +12,9 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
 /// Matrices of a gated or plain MLP of hidden width `width` on one device.
 std::vector<ParameterTensor> mlp_tensors(const ModelSpec& model, const std::string& prefix, std::int64_t width,
                                          std::int64_t copies) {
-  const std::int64_t inputs = model.activation == Activation::swiglu ? 2 : 1;
-  return {{prefix + "fc1", copies * model.hidden * inputs * width}, {prefix + "fc2", copies * model.hidden * width}};
+  const std::int64_t inputs = is_gated(model.activation) ? 2 : 1;
+  return {{prefix + "fc1", copies * model.hidden * inputs * width, true},
+          {prefix + "fc2", copies * model.hidden * width, true}};
 }
 
 std::vector<ParameterTensor> mla_tensors(const ModelSpec& model, std::int64_t tensor) {
@@ -22,11 +23,11 @@ std::vector<ParameterTensor> mla_tensors(const ModelSpec& model, std::int64_t te
   const std::int64_t heads = a.heads / tensor;
   const std::int64_t query_rows = a.q_lora_rank > 0 ? a.q_lora_rank : h;
   std::vector<ParameterTensor> tensors;
-  if (a.q_lora_rank > 0) tensors.push_back({"q_down", h * a.q_lora_rank});
-  tensors.push_back({"kv_down", h * (a.kv_lora_rank + a.qk_rope_dim)});
-  tensors.push_back({"q_up", query_rows * heads * (a.qk_nope_dim + a.qk_rope_dim)});
-  tensors.push_back({"kv_up", a.kv_lora_rank * heads * (a.qk_nope_dim + a.v_head_dim)});
-  tensors.push_back({"o_proj", heads * a.v_head_dim * h});
+  if (a.q_lora_rank > 0) tensors.push_back({"q_down", h * a.q_lora_rank, true});
+  tensors.push_back({"kv_down", h * (a.kv_lora_rank + a.qk_rope_dim), true});
+  tensors.push_back({"q_up", query_rows * heads * (a.qk_nope_dim + a.qk_rope_dim), true});
+  tensors.push_back({"kv_up", a.kv_lora_rank * heads * (a.qk_nope_dim + a.v_head_dim), true});
+  tensors.push_back({"o_proj", heads * a.v_head_dim * h, true});
   return tensors;
 }
 
@@ -34,7 +35,11 @@ std::vector<ParameterTensor> gqa_tensors(const ModelSpec& model, std::int64_t te
   const AttentionSpec& a = model.attention;
   const std::int64_t heads = a.heads / tensor;
   const std::int64_t kv_heads = std::max<std::int64_t>(1, a.kv_heads / tensor);
-  return {{"qkv", model.hidden * (heads + 2 * kv_heads) * a.head_dim}, {"o_proj", heads * a.head_dim * model.hidden}};
+  const std::int64_t columns = (heads + 2 * kv_heads) * a.head_dim;
+  std::vector<ParameterTensor> tensors{{"qkv", model.hidden * columns, true},
+                                       {"o_proj", heads * a.head_dim * model.hidden, true}};
+  if (a.qkv_bias) tensors.push_back({"qkv_bias", columns});
+  return tensors;
 }
 
 ParameterGroup attention_group(const ModelSpec& model, const ParallelSpec& parallel) {
@@ -49,6 +54,7 @@ ParameterGroup norm_group(const ModelSpec& model) {
   ParameterGroup group{.name = "norms", .module_path = "norms", .tensors = {{"norms", count * model.hidden}}};
   const AttentionSpec& a = model.attention;
   if (a.kind == AttentionSpec::Kind::mla) group.tensors.push_back({"latent_norms", a.q_lora_rank + a.kv_lora_rank});
+  if (a.qk_norm) group.tensors.push_back({"qk_norms", 2 * a.head_dim});
   return group;
 }
 
@@ -66,6 +72,7 @@ ParameterGroup router_and_shared_group(const ModelSpec& model, const ParallelSpe
   for (ParameterTensor& t : mlp_tensors(model, "shared_", model.moe.shared_width / parallel.tensor, 1)) {
     group.tensors.push_back(std::move(t));
   }
+  if (model.moe.shared_gate) group.tensors.push_back({"shared_gate", model.hidden});
   return group;
 }
 
@@ -129,6 +136,12 @@ std::int64_t ParameterGroup::largest_tensor() const {
   return largest;
 }
 
+std::int64_t ParameterGroup::quantized_elements() const {
+  std::int64_t sum = 0;
+  for (const ParameterTensor& t : tensors) sum += t.quantized ? t.elements : 0;
+  return sum;
+}
+
 std::vector<ParameterGroup> layer_parameters(const ModelSpec& model, const ParallelSpec& parallel, LayerKind kind) {
   std::vector<ParameterGroup> groups{attention_group(model, parallel), norm_group(model)};
   if (kind == LayerKind::dense) {
@@ -177,6 +190,19 @@ std::int64_t optimizer_shards(const ParallelSpec& parallel, bool expert) {
   if (!parallel.distributed_optimizer) return 1;
   const std::int64_t shards = expert ? parallel.expert_data() : std::int64_t{parallel.data} * parallel.context;
   return std::max<std::int64_t>(1, shards);
+}
+
+Bytes parameter_state_bytes(const ParallelSpec& parallel, const ParameterGroup& group) {
+  constexpr Bytes kCopies = 2, kCopyBytes = 1;
+  const std::int64_t shards = parallel.sharded_parameters ? optimizer_shards(parallel, group.expert) : 1;
+  const bool copies = parallel.compute == ParallelSpec::Compute::fp8;
+  return divide_up(group.elements(), shards) * parallel.parameter_bytes +
+         (copies ? kCopies * kCopyBytes * group.quantized_elements() : 0);
+}
+
+Bytes gradient_state_bytes(const ParallelSpec& parallel, const ParameterGroup& group) {
+  const std::int64_t shards = parallel.sharded_gradients ? optimizer_shards(parallel, group.expert) : 1;
+  return divide_up(group.elements(), shards) * parallel.gradient_bytes;
 }
 
 Bytes optimizer_state_bytes(const ParallelSpec& parallel, std::int64_t elements, bool expert) {

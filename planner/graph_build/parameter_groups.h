@@ -18,6 +18,7 @@ inline constexpr const char* kOutputMatrix = "output";
 struct ParameterTensor {
   std::string name;
   std::int64_t elements = 0;
+  bool quantized = false;  ///< a matrix of a linear layer, which 8-bit products read as 8-bit copies
 };
 
 struct ParameterGroup {
@@ -28,6 +29,7 @@ struct ParameterGroup {
 
   [[nodiscard]] std::int64_t elements() const;
   [[nodiscard]] std::int64_t largest_tensor() const;
+  [[nodiscard]] std::int64_t quantized_elements() const;
 };
 
 struct ParameterSite {
@@ -59,6 +61,12 @@ struct ParameterSite {
 [[nodiscard]] constexpr bool may_be_offloaded(StorageRole role) {
   return role == StorageRole::optimizer_state;
 }
+
+/// Bytes of parameters and of gradients of a group on one device, sharding included. Of products in fp8 the parameters
+/// have two 8-bit copies beside them, by rows and by columns, made once a step: what estimate counts of Transformer
+/// Engine before Blackwell (quantized_weights).
+[[nodiscard]] Bytes parameter_state_bytes(const ParallelSpec& parallel, const ParameterGroup& group);
+[[nodiscard]] Bytes gradient_state_bytes(const ParallelSpec& parallel, const ParameterGroup& group);
 
 /// Bytes of optimizer state of `elements` parameters on one device, sharding included.
 [[nodiscard]] Bytes optimizer_state_bytes(const ParallelSpec& parallel, std::int64_t elements, bool expert);

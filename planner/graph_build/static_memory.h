@@ -1,22 +1,14 @@
 #pragma once
-// Parameters and what they drag along, per pipeline rank, and the parameter counts of the whole model.
+// Parameters and what they drag along, per pipeline rank.
 
 #include <cstdint>
 
 #include "core/bytes.h"
 #include "core/machine.h"
 #include "planner/graph_build/job_spec.h"
+#include "planner/graph_build/parameter_count.h"
 
 namespace tidemark::graph_build {
-
-struct ParameterCount {
-  double total = 0;       ///< one embedding matrix counted
-  double total_both = 0;  ///< with the untied output matrix
-  double total_with_mtp = 0;
-  double active = 0;  ///< per token, one embedding matrix
-  friend bool operator==(const ParameterCount&, const ParameterCount&) = default;
-};
-[[nodiscard]] ParameterCount count_parameters(const ModelSpec& model);
 
 /// One device of a rank.
 struct StaticMemory {
@@ -51,6 +43,7 @@ struct TokenFlops {
   double full_square =
       0;              ///< attention counted over the whole square, V padded to the query-key head (the report's way)
   double causal = 0;  ///< attention counted below the diagonal, V unpadded
+  // Of layers with a window, the keys inside it alone, before the query and (the square) as many behind.
 };
 [[nodiscard]] TokenFlops flops_per_token(const ModelSpec& model);
 

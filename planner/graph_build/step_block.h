@@ -16,6 +16,7 @@ struct StepBlock {
   std::int32_t output_gradient = -1;  ///< local storage that receives the gradient of its result; -1: has none
   std::int32_t result = -1;           ///< local storage that holds its result, where it owns it (MTP)
   bool routed = false;                ///< sizes depend on expert load
+  std::int32_t gathers = 0;           ///< forward ops, the first ones, that gather its weights
 };
 
 /// What every block is built from.
@@ -32,7 +33,8 @@ struct EndParameters {
   std::vector<ParameterGroup> head;
 };
 
-[[nodiscard]] StepBlock make_layer_block(const BlockInput& input, LayerKind kind);
+/// `windowed`: its attention is of the model's window.
+[[nodiscard]] StepBlock make_layer_block(const BlockInput& input, LayerKind kind, bool windowed);
 [[nodiscard]] StepBlock make_embedding_block(const BlockInput& input);
 struct HeadPosition {
   bool owns_input = true;       ///< no MTP module in front of it has the trunk's output already

@@ -42,7 +42,7 @@ class StepPartsBuilder {
   void add_element(ChunkLine& line, Element::Kind kind, std::int32_t layer, const StepBlock& block,
                    ParameterSite::Kind parameters);
   const StepBlock& keep(StepBlock block);
-  const StepBlock& layer_block(LayerKind kind);
+  const StepBlock& layer_block(std::size_t layer);
   void add_ends(ChunkLine& line, std::int64_t stage, const std::vector<Slot>& slots);
   void list_passes(ChunkLine& line) const;
   void place_storages(ChunkLine& line, std::int32_t& storages, std::int32_t& sites);
@@ -64,7 +64,7 @@ class StepPartsBuilder {
   EndParameters ends_;  ///< embedding and head of this rank
   StorageId embedding_storages_ = kNone<StorageId>;
   StorageId head_storages_ = kNone<StorageId>;
-  std::array<const StepBlock*, 2> layer_blocks_{};
+  std::array<const StepBlock*, 4> layer_blocks_{};  ///< dense and MoE, then the two with a window
   const StepBlock* activation_buffer_ = nullptr;
   const StepBlock* gradient_buffer_ = nullptr;
 };
@@ -128,10 +128,12 @@ const StepBlock& StepPartsBuilder::keep(StepBlock block) {
   return parts_.blocks.back();
 }
 
-const StepBlock& StepPartsBuilder::layer_block(LayerKind kind) {
-  const StepBlock*& block = layer_blocks_[kind == LayerKind::moe ? 1 : 0];
+const StepBlock& StepPartsBuilder::layer_block(std::size_t layer) {
+  const LayerKind kind = job_.model.layers[layer];
+  const bool windowed = job_.model.is_windowed(layer);
+  const StepBlock*& block = layer_blocks_[(kind == LayerKind::moe ? 1U : 0U) + (windowed ? 2U : 0U)];
   if (block == nullptr) {
-    block = &keep(make_layer_block(input(), kind));
+    block = &keep(make_layer_block(input(), kind, windowed));
   }
   return *block;
 }
@@ -167,16 +169,23 @@ void StepPartsBuilder::add_ends(ChunkLine& line, std::int64_t stage, const std::
 }
 
 void StepPartsBuilder::list_passes(ChunkLine& line) const {
-  const auto append = [](std::vector<PassStep>& steps, std::int32_t element, const PassProgram& program) {
-    for (std::size_t op = 0; op < program.ops.size(); ++op) {
+  const auto append = [](std::vector<PassStep>& steps, std::int32_t element, std::size_t from, std::size_t to) {
+    for (std::size_t op = from; op < to; ++op) {
       steps.push_back({.element = element, .op = static_cast<std::int32_t>(op)});
     }
   };
+  const auto block = [&line](std::int32_t element) -> const StepBlock& {
+    return *line.elements[static_cast<std::size_t>(element)].block;
+  };
+  const auto gathers = [&](std::int32_t element) { return static_cast<std::size_t>(block(element).gathers); };
   const auto size = static_cast<std::int32_t>(line.elements.size());
   for (std::int32_t e = 0; e < size; ++e) {
-    append(line.forward, e, line.elements[static_cast<std::size_t>(e)].block->program.forward);
+    // Weights are gathered one block ahead.
+    if (e == 0) append(line.forward, e, 0, gathers(e));
+    if (e + 1 < size) append(line.forward, e + 1, 0, gathers(e + 1));
+    append(line.forward, e, gathers(e), block(e).program.forward.ops.size());
     const std::int32_t last_first = size - 1 - e;
-    append(line.backward, last_first, line.elements[static_cast<std::size_t>(last_first)].block->program.backward);
+    append(line.backward, last_first, 0, block(last_first).program.backward.ops.size());
   }
   if (line.sends_activation()) line.forward.push_back({.element = -1});
   if (line.gradient_buffer >= 0) line.backward.push_back({.element = -1});
@@ -194,7 +203,7 @@ ChunkLine StepPartsBuilder::make_chunk(std::int32_t chunk) {
     if (slot.kind != Slot::Kind::layer) continue;
     const LayerKind kind = job_.model.layers[static_cast<std::size_t>(slot.layer)];
     const auto parameters = kind == LayerKind::moe ? ParameterSite::Kind::moe_layer : ParameterSite::Kind::dense_layer;
-    add_element(line, Element::Kind::layer, slot.layer, layer_block(kind), parameters);
+    add_element(line, Element::Kind::layer, slot.layer, layer_block(static_cast<std::size_t>(slot.layer)), parameters);
   }
   line.trunk_end = static_cast<std::int32_t>(line.elements.size());
   if (stage + 1 == stages_ || stage == job_.parallel.main_head_stage()) add_ends(line, stage, slots);

@@ -32,7 +32,8 @@ Linear logits_linear(const BlockContext& c, const Head& head) {
           .group = head.output_group,
           .inner = c.model.hidden,
           .columns = c.shapes.vocabulary,
-          .split = Linear::Split::column};
+          .split = Linear::Split::column,
+          .stays_16bit = true};
 }
 
 Bytes fp32_bytes(const BlockContext& c) {

@@ -357,7 +357,8 @@ Result<std::int32_t> most_layers(const graph_build::JobSpec& job, simulate::Chun
   const Result<simulate::LayerTimes> single = times.layers_of(even);
   if (!single) return single.error();
   std::int64_t least = 0;
-  for (const simulate::ChunkTime* time : {&single.value().dense, &single.value().moe}) {
+  const simulate::LayerTimes& of = single.value();
+  for (const simulate::ChunkTime* time : {&of.dense, &of.moe, &of.windowed_dense, &of.windowed_moe}) {
     const std::int64_t ns = time->forward.compute_ns + time->backward.compute_ns;
     if (ns > 0 && (least == 0 || ns < least)) least = ns;
   }

@@ -77,7 +77,8 @@ std::string key_of(const graph_build::ParallelSpec& p) {
        {std::int64_t{p.tensor}, std::int64_t{p.context}, std::int64_t{p.expert}, p.micro_batch,
         std::int64_t{p.expert_exchange_parts}, std::int64_t{p.tensor_extends_expert},
         std::int64_t{p.hierarchical_expert_communication}, std::int64_t{p.overlap_forward_backward},
-        std::int64_t{p.sequence_parallel}})
+        std::int64_t{p.sequence_parallel},
+        std::int64_t{p.sharded_gradients ? p.data : 0}})  // whole weights and gradients cross all of them in every pass
     key += std::to_string(number) + ' ';
   return key;
 }
@@ -88,11 +89,22 @@ std::string key_of(const graph_build::JobSpec& job, const std::string& degrees, 
   if (content.is_first) key += 'f';
   if (content.is_last) key += 'l';
   if (content.has_head) key += 'h';
-  for (std::int32_t i = 0; i < content.layers; ++i)
-    key +=
-        job.model.layers[static_cast<std::size_t>(content.first_layer + i)] == graph_build::LayerKind::moe ? 'e' : 'd';
+  for (std::int32_t i = 0; i < content.layers; ++i) {
+    const auto layer = static_cast<std::size_t>(content.first_layer + i);
+    const bool moe = job.model.layers[layer] == graph_build::LayerKind::moe;
+    key += job.model.is_windowed(layer) ? (moe ? 'E' : 'D') : (moe ? 'e' : 'd');
+  }
   key.append(static_cast<std::size_t>(content.is_last ? job.model.mtp_layers : 0), 'm');
   return key;
+}
+
+/// Of a layer or an MTP module.
+ChunkTime LayerTimes::*time_of(const graph_build::JobSpec& job, const graph_build::Slot& slot) {
+  if (slot.kind == graph_build::Slot::Kind::mtp) return &LayerTimes::mtp;
+  const auto layer = static_cast<std::size_t>(slot.layer);
+  const bool moe = job.model.layers[layer] == graph_build::LayerKind::moe;
+  if (job.model.is_windowed(layer)) return moe ? &LayerTimes::windowed_moe : &LayerTimes::windowed_dense;
+  return moe ? &LayerTimes::moe : &LayerTimes::dense;
 }
 
 /// One stage and one micro-batch with a layer of each kind.
@@ -103,11 +115,13 @@ graph_build::JobSpec single_layers(const graph_build::JobSpec& job) {
   p.head_stage = -1;
   p.global_batch = p.micro_batch * p.data;
   std::vector<graph_build::Slot> slots;
-  for (const graph_build::LayerKind kind : {graph_build::LayerKind::dense, graph_build::LayerKind::moe}) {
-    const auto first = std::ranges::find(job.model.layers, kind);
-    if (first != job.model.layers.end())
-      slots.push_back({.layer = static_cast<std::int32_t>(first - job.model.layers.begin())});
-  }
+  for (const graph_build::LayerKind kind : {graph_build::LayerKind::dense, graph_build::LayerKind::moe})
+    for (const bool windowed : {false, true})
+      for (std::size_t layer = 0; layer < job.model.layers.size(); ++layer) {
+        if (job.model.layers[layer] != kind || job.model.is_windowed(layer) != windowed) continue;
+        slots.push_back({.layer = static_cast<std::int32_t>(layer)});
+        break;
+      }
   if (job.model.mtp_layers > 0) slots.push_back({.kind = graph_build::Slot::Kind::mtp, .layer = 0});
   p.slots = {{slots}};
   return single;
@@ -216,11 +230,14 @@ Result<LayerTimes> PassTimeTable::layers_of(const graph_build::JobSpec& job) {
   for (const graph_build::Slot& slot : single.parallel.slots.front().front()) {
     const bool mtp = slot.kind == graph_build::Slot::Kind::mtp;
     const auto layer = mtp ? static_cast<std::int32_t>(job.model.layers.size()) : slot.layer;
-    const bool moe = !mtp && job.model.layers[static_cast<std::size_t>(layer)] == graph_build::LayerKind::moe;
-    (mtp ? times.mtp : moe ? times.moe : times.dense) = of_layer(layer);
+    times.*time_of(job, slot) = of_layer(layer);
   }
   const std::scoped_lock lock(mutex_);
   return layers_.try_emplace(key, times).first->second;
+}
+
+const ChunkTime& LayerTimes::of(const graph_build::JobSpec& job, const graph_build::Slot& slot) const {
+  return this->*time_of(job, slot);
 }
 
 StepGuess guess_by_layers(const LayerTimes& times, const graph_build::JobSpec& job) {
@@ -231,9 +248,7 @@ StepGuess guess_by_layers(const LayerTimes& times, const graph_build::JobSpec& j
     for (const auto& chunk : rank)
       for (const graph_build::Slot& slot : chunk) {
         if (slot.kind == graph_build::Slot::Kind::noop) continue;
-        const bool mtp = slot.kind == graph_build::Slot::Kind::mtp;
-        const bool moe = !mtp && job.model.layers[static_cast<std::size_t>(slot.layer)] == graph_build::LayerKind::moe;
-        busy.add(mtp ? times.mtp : moe ? times.moe : times.dense);
+        busy.add(times.of(job, slot));
       }
     const std::int64_t rank_ns = p.overlap_forward_backward ? busy.longest_lane() : busy.alone;
     most_compute = std::max(most_compute, busy.compute);

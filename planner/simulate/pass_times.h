@@ -27,6 +27,9 @@ namespace tidemark::simulate {
 /// What single layers take, under the degrees of one layout. Nothing of the embedding and the head.
 struct LayerTimes {
   ChunkTime dense, moe, mtp;
+  ChunkTime windowed_dense, windowed_moe;  ///< of layers whose attention has the window
+
+  [[nodiscard]] const ChunkTime& of(const graph_build::JobSpec& job, const graph_build::Slot& slot) const;
 };
 
 /// What one chunk holds. Its MTP modules are all or none: those of the last stage.

@@ -143,20 +143,34 @@ TEST_P(ShippedJob, IsReadAndNamesAShippedDevice) {
   const Result<graph_build::JobSpec> job = formats::read_job(shipped(path), path);
   ASSERT_TRUE(job.ok()) << job.error().message;
   EXPECT_EQ(job.value().model.name, GetParam());
+  EXPECT_EQ(formats::read_described_job(shipped(path), path).value(), job.value());
   EXPECT_EQ(graph_build::find_problems(job.value()).size(), 0u);
   EXPECT_TRUE(std::filesystem::exists(source_path("devices/" + job.value().device + ".yaml")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ShippedJob,
                          ::testing::Values("pangu-ultra-moe-718b", "deepseek-v3-671b", "mixtral-8x7b", "llama-3-70b",
-                                           "small-mla-moe"));
+                                           "small-mla-moe", "qwen3-235b-a22b", "glm-4.5-355b-a32b", "kimi-k2-1t-a32b",
+                                           "llama-4-maverick-400b-a17b", "gemma-3-27b", "deepseek-v3-671b-fp8",
+                                           "llama-3-70b-zero3"));
+
+TEST(ShippedFiles, OneModelIsDescribedAndNotPlanned) {
+  const std::string path = "models/granite-4.0-h-small.yaml";
+  const Result<graph_build::JobSpec> described = formats::read_described_job(shipped(path), path);
+  ASSERT_TRUE(described.ok()) << described.error().message;
+  EXPECT_EQ(described.value().model.name, "granite-4.0-h-small");
+  const Result<graph_build::JobSpec> planned = formats::read_job(shipped(path), path);
+  ASSERT_FALSE(planned.ok());
+  EXPECT_EQ(planned.error().message.find("models/granite-4.0-h-small.yaml:16: layer 0 has a state-space mixer"), 0U)
+      << planned.error().message;
+}
 
 TEST(ShippedFiles, AreAllNamedInTheseTests) {
   const auto count = [](const char* folder) {
     const std::filesystem::directory_iterator files(source_path(folder));
     return std::count_if(begin(files), end(files), [](const auto& file) { return file.path().extension() == ".yaml"; });
   };
-  EXPECT_EQ(count("models"), 5);
+  EXPECT_EQ(count("models"), 13);
   EXPECT_EQ(count("devices"), 4);
 }
 
@@ -495,8 +509,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"EmptyName", "  name: tiny", "  name: \"\"", "name:", "name is empty; write a name"},
         BadCase{"LayersAsNumber", "{dense: 2, moe: 6}", "8", "layers:",
                 "layers is '8'; write the kinds and their number, like {dense: 3, moe: 58} or [dense x3, moe x58]"},
-        BadCase{"LayersOfUnknownKind", "{dense: 2, moe: 6}", "{dense: 2, sparse: 6}",
-                "layers:", "layers names the kind 'sparse'; a layer is dense or moe"},
+        BadCase{"LayersOfUnknownKind", "{dense: 2, moe: 6}", "{dense: 2, sparse: 6}", "layers:",
+                "layers names the kind 'sparse'; a layer is dense or moe, and mamba_dense, mamba_moe, "
+                "linear_dense or linear_moe where the model is only described"},
         BadCase{"LayersNegative", "{dense: 2, moe: 6}", "{dense: 2, moe: -6}", "layers:",
                 "the number of moe layers is not a whole number from 0 to 100000; write like {dense: 3, moe: 58}"},
         BadCase{"LayersAbsurd", "{dense: 2, moe: 6}", "[dense x2, moe x9999999999999]", "layers:",

@@ -204,7 +204,11 @@ struct MemberCounter {
     ++count;
   }
   template <class T, class W>
-  void word_unless_default(std::string_view, const T&, const W&, const T&) {
+  void word_unless_default(std::string_view, const T&, const W&) {
+    ++count;
+  }
+  template <class T>
+  void object_unless_default(std::string_view, const T&) {
     ++count;
   }
   template <class T>
@@ -236,6 +240,8 @@ std::size_t walked() {
 TEST(ProgramFile, EveryMemberIsInTheTables) {
   EXPECT_EQ(walked<graph_build::AttentionSpec>(), members<graph_build::AttentionSpec>());
   EXPECT_EQ(walked<graph_build::MoeSpec>(), members<graph_build::MoeSpec>());
+  EXPECT_EQ(walked<graph_build::MambaSpec>(), members<graph_build::MambaSpec>());
+  EXPECT_EQ(walked<graph_build::LinearAttentionSpec>(), members<graph_build::LinearAttentionSpec>());
   EXPECT_EQ(walked<graph_build::ModelSpec>(), members<graph_build::ModelSpec>());
   EXPECT_EQ(walked<graph_build::ParallelSpec>(), members<graph_build::ParallelSpec>());
   EXPECT_EQ(walked<graph_build::ExpertLoadSpec>(), members<graph_build::ExpertLoadSpec>());

@@ -22,8 +22,12 @@ int count_from(const char* variable, int otherwise) {
   return text == nullptr ? otherwise : std::max(1, std::atoi(text));
 }
 
+/// A device that can do all that jobs ask for.
 PlanRequest request_for(const graph_build::JobSpec& job, const Policy& policy) {
-  return {.job = job, .machine = testing::ascend_910b(), .policy = &policy, .load = 1.0};
+  PlanRequest request{.job = job, .machine = testing::ascend_910b(), .policy = &policy, .load = 1.0};
+  DeviceSheet& sheet = request.machine.chip.sheet;
+  sheet.flops_per_s[static_cast<std::size_t>(Precision::fp8)] = 2 * sheet.peak(Precision::bf16);
+  return request;
 }
 
 Bytes largest_peak(const PlanOutcome& outcome) {
@@ -84,11 +88,11 @@ std::string explain(const RankPlan& plan) {
   return text + " " + plan.figures.reason;
 }
 
-TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
-  testing::JobGenerator generator(static_cast<std::uint32_t>(count_from("TIDEMARK_SOAK_SEED", 20261120)));
+void try_jobs(graph_build::JobSpec (testing::JobGenerator::*next)(), int seed, int jobs) {
+  testing::JobGenerator generator(static_cast<std::uint32_t>(count_from("TIDEMARK_SOAK_SEED", seed)));
   int squeezed = 0;
-  for (int i = 0; i < count_from("TIDEMARK_SOAK_JOBS", testing::cases(24)); ++i) {
-    const graph_build::JobSpec job = generator.next();
+  for (int i = 0; i < count_from("TIDEMARK_SOAK_JOBS", jobs); ++i) {
+    const graph_build::JobSpec job = (generator.*next)();
     const std::string what = "job " + std::to_string(i);
     ASSERT_TRUE(graph_build::find_problems(job).empty())
         << what << ": " << graph_build::find_problems(job).front().message;
@@ -135,6 +139,14 @@ TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
       }
   }
   EXPECT_GT(squeezed, 0) << "no budget was tight: the test showed nothing";
+}
+
+TEST(RandomJobs, EveryPolicyIsConsistentAndOptimalIsNeverDearer) {
+  try_jobs(&testing::JobGenerator::next, 20261120, testing::cases(24));
+}
+
+TEST(RandomJobs, OfNewerPartsAreSoToo) {
+  try_jobs(&testing::JobGenerator::next_of_newer_parts, 20261203, testing::cases(12));
 }
 
 }  // namespace

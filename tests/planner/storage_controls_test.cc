@@ -86,6 +86,20 @@ std::vector<Change> size_changes() {
       {"model.attention.qk_rope_dim", [](JobSpec& j) { double_it(j.model.attention.qk_rope_dim); }},
       {"model.attention.qk_nope_dim", [](JobSpec& j) { double_it(j.model.attention.qk_nope_dim); }},
       {"model.attention.v_head_dim", [](JobSpec& j) { double_it(j.model.attention.v_head_dim); }},
+      {"model.attention.qk_norm", [](JobSpec& j) { j.model.attention.qk_norm = !j.model.attention.qk_norm; }},
+      {"model.attention.qkv_bias", [](JobSpec& j) { j.model.attention.qkv_bias = !j.model.attention.qkv_bias; }},
+      {"model.moe.shared_gate", [](JobSpec& j) { j.model.moe.shared_gate = !j.model.moe.shared_gate; }},
+      {"precision.compute",
+       [](JobSpec& j) {
+         using Compute = graph_build::ParallelSpec::Compute;
+         j.parallel.compute = j.parallel.compute == Compute::bf16 ? Compute::fp8 : Compute::bf16;
+       }},
+      {"parallel.zero",
+       [](JobSpec& j) {
+         if (!j.parallel.distributed_optimizer) return;  // it says more then
+         j.parallel.sharded_gradients = !j.parallel.sharded_gradients;
+         j.parallel.sharded_parameters = j.parallel.sharded_gradients && j.parallel.pipeline == 1;
+       }},
       {"model.attention.v_own_storage",
        [](JobSpec& j) { j.model.attention.v_own_storage = !j.model.attention.v_own_storage; }},
       {"model.attention.v_padded", [](JobSpec& j) { j.model.attention.v_padded = !j.model.attention.v_padded; }},
@@ -197,6 +211,7 @@ TEST(StorageControls, EveryStorageOfTheShippedModelsHasALineOfItsFile) {
     const Result<std::string> text = formats::read_file(entry.path());
     ASSERT_TRUE(text.ok());
     const Result<JobSpec> job = formats::read_job(text.value(), entry.path().filename().string());
+    if (!job.ok() && formats::read_described_job(text.value(), "").ok()) continue;  // it is not planned
     ASSERT_TRUE(job.ok()) << job.error().message;
     const auto places = formats::key_places(text.value(), entry.path().filename().string());
     ASSERT_TRUE(places.ok()) << places.error().message;

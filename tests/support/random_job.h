@@ -38,6 +38,29 @@ class JobGenerator {
     return job;
   }
 
+  /// The same with parts that newer models and layouts have: each at random.
+  graph_build::JobSpec next_of_newer_parts() {
+    graph_build::JobSpec job = next();
+    graph_build::ModelSpec& m = job.model;
+    graph_build::ParallelSpec& p = job.parallel;
+    if (m.attention.kind == graph_build::AttentionSpec::Kind::gqa) {
+      m.attention.qk_norm = flip();
+      m.attention.qkv_bias = flip();
+    }
+    if (flip()) m.attention.window = 128 * (1 + below(8));
+    if (m.attention.window > 0) m.attention.global_every = pick({0, 2, 3});
+    if (flip()) m.activation = graph_build::Activation::geglu;
+    m.moe.shared_gate = m.moe.shared_width > 0 && flip();
+    if (below(3) == 0) {
+      p.compute = graph_build::ParallelSpec::Compute::fp8;
+    } else if (flip()) {
+      p.overlap_forward_backward = false;
+      p.distributed_optimizer = p.sharded_gradients = true;
+      p.sharded_parameters = p.pipeline == 1;
+    }
+    return job;
+  }
+
   /// A number in [0, n).
   std::int32_t below(std::int32_t n) { return static_cast<std::int32_t>(random_() % static_cast<std::uint32_t>(n)); }
 

@@ -104,11 +104,13 @@ inline TrainingRun run_of(const graph_build::JobSpec& job) {
                      .qk_head_dim = attention.qk_nope_dim,
                      .qk_rope_dim = attention.qk_rope_dim,
                      .v_head_dim = attention.v_head_dim,
-                     .qk_norm = latent};
+                     .qk_norm = latent || attention.qk_norm,
+                     .qkv_bias = attention.qkv_bias};
   model.moe = {.experts = from.moe.experts,
                .top_k = from.moe.top_k,
                .width = from.moe.width,
                .shared_width = from.moe.shared_width,
+               .shared_gate = from.moe.shared_gate,
                .dispatcher = Dispatcher::alltoall};
   for (const graph_build::LayerKind kind : from.layers) model.moe.is_moe.push_back(kind == graph_build::LayerKind::moe);
   Parallel& parallel = run.parallel;
@@ -133,6 +135,7 @@ inline TrainingRun run_of(const graph_build::JobSpec& job) {
   parallel.chunks.front().front().embedding = true;
   parallel.chunks.back().back().loss = true;
   run.batch = {.micro = layout.micro_batch, .global = layout.global_batch, .micro_batches = layout.micro_batches()};
+  run.quantization.used = layout.compute == graph_build::ParallelSpec::Compute::fp8;
   fill_world(run);
   return run;
 }

@@ -50,6 +50,18 @@ TEST(RankParameters, ExpertsSplitByTensorEqualThePlannersOwnCount) {
   expect_same_parameters(tidemark::testing::mixtral_job());
 }
 
+TEST(RankParameters, NormsAndBiasesOfQueriesEqualThePlannersOwnCount) {
+  graph_build::JobSpec job = tidemark::testing::llama3_70b_job();
+  job.model.attention.qk_norm = job.model.attention.qkv_bias = true;
+  expect_same_parameters(job);
+}
+TEST(RankParameters, GatesOfSharedExpertsEqualThePlannersOwnCount) {
+  graph_build::JobSpec job = tidemark::testing::mixtral_job();
+  job.model.moe.shared_width = 4096;
+  job.model.moe.shared_gate = true;
+  expect_same_parameters(job);
+}
+
 TEST(RankParameters, StagesOfTheReferenceModelAddUpToIt) {
   const graph_build::JobSpec job = tidemark::testing::pangu_job();
   graph_build::JobSpec whole = job;

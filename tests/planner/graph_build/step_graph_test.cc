@@ -171,6 +171,40 @@ std::vector<NamedJob> all_jobs() {
                 testing::fill_slots(j);
                 j.parallel.head_stage = last_layer_stage(j);
               }),
+      variant("llama, QK norm, biases and windows", llama,
+              [](JobSpec& j) {
+                j.model.attention.qk_norm = j.model.attention.qkv_bias = true;
+                j.model.attention.window = 1024;
+                j.model.attention.global_every = 6;
+                j.model.activation = Activation::geglu;
+              }),
+      variant("mixtral, fp8", mixtral, [](JobSpec& j) { j.parallel.compute = ParallelSpec::Compute::fp8; }),
+      pangu("fp8, exchange in 2 parts",
+            [](JobSpec& j) {
+              j.parallel.compute = ParallelSpec::Compute::fp8;
+              j.parallel.expert_exchange_parts = 2;
+            }),
+      pangu("gated shared expert", [](JobSpec& j) { j.model.moe.shared_gate = true; }),
+      variant("mixtral, gradients sharded", mixtral, [](JobSpec& j) { j.parallel.sharded_gradients = true; }),
+      variant("small, one rank, all sharded, two modules", small,
+              [](JobSpec& j) {
+                j.parallel.pipeline = 1;
+                j.parallel.data = 4;
+                j.parallel.global_batch = 8;
+                j.parallel.sharded_gradients = j.parallel.sharded_parameters = true;
+                j.model.mtp_layers = 2;
+                testing::fill_slots(j);
+              }),
+      variant("llama, one rank, all sharded, tied", llama,
+              [](JobSpec& j) {
+                j.parallel.tensor = j.parallel.pipeline = j.parallel.virtual_pipeline = 1;
+                j.parallel.sequence_parallel = false;
+                j.parallel.data = 128;
+                j.parallel.global_batch = 128;
+                j.parallel.sharded_gradients = j.parallel.sharded_parameters = true;
+                j.model.tied_embedding = true;
+                testing::fill_slots(j);
+              }),
       variant("small, head on a chunk of the last rank", testing::small_job(),
               [](JobSpec& j) {
                 j.parallel.virtual_pipeline = 4;  // four layers on the first four of eight stages
