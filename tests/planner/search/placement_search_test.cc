@@ -172,6 +172,23 @@ TEST(PlacementSearch, IsTheBestOfAllOfSixteenLayersOnFourRanksOfTwoChunks) {
   EXPECT_TRUE(found.value().proven());
 }
 
+/// Compute of the busiest rank, or of the busiest chunk, above the mean.
+double unevenness(const simulate::StageTimes& times) {
+  double sum = 0, rank_most = 0, chunk_most = 0, chunks = 0;
+  for (const auto& rank : times) {
+    double of_rank = 0;
+    for (const simulate::ChunkTime& chunk : rank) {
+      const auto ns = static_cast<double>(chunk.forward.compute_ns + chunk.backward.compute_ns);
+      chunk_most = std::max(chunk_most, ns);
+      of_rank += ns;
+      ++chunks;
+    }
+    rank_most = std::max(rank_most, of_rank);
+    sum += of_rank;
+  }
+  return std::max(rank_most * static_cast<double>(times.size()), chunk_most * chunks) / sum - 1;
+}
+
 TEST(PlacementSearch, BeatsRandomPlacementsOfTheReferenceJob) {
   const graph_build::JobSpec job = testing::pangu_job();
   const Machine machine = testing::ascend_910b();
@@ -182,6 +199,9 @@ TEST(PlacementSearch, BeatsRandomPlacementsOfTheReferenceJob) {
   RecordProperty("placement", placement_text(best.placement));
   RecordProperty("step_ms", static_cast<int>(best.step_ns / 1'000'000));
   RecordProperty("bound_ms", static_cast<int>(found.value().bound_ns / 1'000'000));
+  graph_build::JobSpec placed = job;
+  place(job.model, best.placement, placed.parallel);
+  EXPECT_LE(unevenness(times.times_of(placed).value()), 0.05) << placement_text(best.placement);
   PlacementClock clock(job, times);
   std::mt19937 random(3);
   const auto stages = static_cast<std::size_t>(job.parallel.stages());
