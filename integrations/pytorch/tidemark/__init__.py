@@ -35,7 +35,7 @@ from .device_memory import (
     reset_peak_memory_stats,
 )
 from .device_samples import device_sample, host_peak
-from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
+from .errors import CaptureError, InfeasibleError, SessionError, SharedLoaderError, TidemarkError
 from .execution_trace import import_execution_trace
 from .fitting import fit
 from .graph import Graph, HostLink
@@ -49,6 +49,7 @@ from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .recording import record
 from .running import report, session
+from .shared_loader import SharedLoader
 from .step_levels import MeasuredStep, measured_step
 
 __all__ = [
@@ -70,6 +71,8 @@ __all__ = [
     "Routed",
     "Rows",
     "SessionError",
+    "SharedLoader",
+    "SharedLoaderError",
     "TidemarkError",
     "allocator",
     "aside",
