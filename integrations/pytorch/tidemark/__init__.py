@@ -48,11 +48,13 @@ from .picturing import picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .recording import record
+from .process_binding import Binding, bind_process
 from .running import report, session
 from .shared_loader import SharedLoader
 from .step_levels import MeasuredStep, measured_step
 
 __all__ = [
+    "Binding",
     "CaptureError",
     "CapturedFigures",
     "CapturedPieces",
@@ -76,6 +78,7 @@ __all__ = [
     "TidemarkError",
     "allocator",
     "aside",
+    "bind_process",
     "capture",
     "chunks_for",
     "device_sample",
