@@ -164,7 +164,8 @@ def taken_until_error(shared, iterator=None):
         try:
             next(iter(shared))
         except tidemark.SharedLoaderError as later:
-            return {"taken": taken, "error": str(error).splitlines()[0], "cause": cause, "later": str(later).split(":")[0]}
+            said = {"error": str(error).splitlines()[0], "later": str(later).split(":")[0]}
+            return {"taken": taken, "cause": cause, **said}
     return {"taken": taken, "error": None}
 
 

@@ -103,7 +103,8 @@ def test_a_wrong_place_is_told_with_what_would_be_right(two_nodes):
     lines, planned = said(f"local_rank=0, local_ranks=2, {call}")
     assert planned["simulated"] and not planned["bound"] and planned["device_node"] == 0 and planned["home"] == 1
     assert len(planned["problems"]) == len(lines) == 1
-    assert lines[0].startswith("the process may run on CPUs 4-7 of node 1 alone, and device 0000:01:00.0 hangs on node 0")
+    what = "the process may run on CPUs 4-7 of node 1 alone, and device 0000:01:00.0 hangs on node 0"
+    assert lines[0].startswith(what)
     assert "right: CPUs of node 0: taskset -c 0-3" in lines[0]
     lines, planned = said(f"local_rank=1, local_ranks=2, {call}")
     assert lines == [] and planned["home"] == 1 and planned["main_cpus"] == "6"

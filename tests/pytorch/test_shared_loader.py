@@ -100,9 +100,9 @@ def test_a_reader_that_never_answers_ends_the_wait(tmp_path):
 
 def test_a_reader_that_was_killed_is_no_reason_to_wait_for_ever(tmp_path):
     program = pathlib.Path(__file__).with_name("shared_loader_process.py")
-    command = [sys.executable, "-W", "ignore", program]
+    command, store = [sys.executable, "-W", "ignore", program], tmp_path / "store"
     started = [
-        subprocess.Popen([*command, str(rank), str(WORLD), tmp_path / "store", "killed"], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([*command, str(rank), str(WORLD), store, "killed"], stdout=subprocess.PIPE, text=True)
         for rank in range(WORLD)
     ]
     try:
@@ -119,9 +119,11 @@ def test_a_reader_that_was_killed_is_no_reason_to_wait_for_ever(tmp_path):
 
 def test_the_example_trains_on_the_same_bytes_in_all_ranks():
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", EXAMPLE]
-    beside = {**os.environ, "PYTHONPATH": str(pathlib.Path(tidemark.__file__).parents[1])}  # installed, or the checkout's
+    # The package that is tested: installed, or the checkout's.
+    beside = {**os.environ, "PYTHONPATH": str(pathlib.Path(tidemark.__file__).parents[1])}
     out = subprocess.run(command, check=True, capture_output=True, text=True, timeout=180, env=beside).stdout
-    lines = sorted(re.findall(r"rank \d: 48 batches of 8 an epoch, (\d+) samples read, digest (\w+), loss (\S+) to (\S+)", out))
+    form = r"rank \d: 48 batches of 8 an epoch, (\d+) samples read, digest (\w+), loss (\S+) to (\S+)"
+    lines = sorted(re.findall(form, out))
     assert len(lines) == WORLD and len({line[1:] for line in lines}) == 1, out
     assert sorted(int(line[0]) for line in lines) == [0, 0, 0, 6 * 64]
     assert float(lines[0][3]) < float(lines[0][2])

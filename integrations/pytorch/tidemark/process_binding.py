@@ -49,17 +49,18 @@ class Binding:
 def bind_process(device=None, *, local_rank=None, local_ranks=None, devices=None, only_plan=False, topology=None):
     """Binds this process to its share of the CPUs near its device, and its memory to that node. Returns a Binding.
 
-    To be called by the thread that trains, before anything else: threads and DataLoader workers that start later inherit the
-    CPUs. Ranks of one host share them out without asking each other. Nothing is widened: the shares are cut from what the
-    process may use (taskset, numactl, cpusets), and a mask that was made for this process alone is its share.
+    To be called by the thread that trains, before anything else: threads and DataLoader workers that start later
+    inherit the CPUs. Ranks of one host share them out without asking each other. Nothing is widened: the shares are
+    cut from what the process may use (taskset, numactl, cpusets), and a mask that was made for this process alone is
+    its share.
 
     device: of the process, as "cuda:1"; None: the current one where there is CUDA, else none in particular.
     local_rank, local_ranks: which rank of this host this is, and of how many; None: LOCAL_RANK and LOCAL_WORLD_SIZE of
         torchrun, else the only one.
-    devices: of all ranks of the host in rank order, the same in each: PCI addresses, "node0" and so on, "unknown", or "none";
-        None: CUDA devices 0, 1, ... where this process sees as many as there are ranks and has the one of its rank; its own for all
-        where it sees that alone, so that a share is as small as if all ranks were on its node; NPUs as unknown, whose
-        node is found where all accelerators hang on one; else none.
+    devices: of all ranks of the host in rank order, the same in each: PCI addresses, "node0" and so on, "unknown", or
+        "none"; None: CUDA devices 0, 1, ... where this process sees as many as there are ranks and has the one of its
+        rank; its own for all where it sees that alone, so that a share is as small as if all ranks were on its node;
+        NPUs as unknown, whose node is found where all accelerators hang on one; else none.
     only_plan: nothing is bound.
     topology: with only_plan, a folder that stands for "/": a simulated host (docs/cli.md).
 
@@ -69,8 +70,8 @@ def bind_process(device=None, *, local_rank=None, local_ranks=None, devices=None
     conf = os.environ.get("CPU_AFFINITY_CONF", "")
     if conf and not conf.startswith("0") and not only_plan:
         raise TidemarkError(
-            f"CPU_AFFINITY_CONF={conf} has torch_npu bind threads, and two that bind narrow each other; unset it, or leave "
-            "binding to it"
+            f"CPU_AFFINITY_CONF={conf} has torch_npu bind threads, and two that bind narrow each other; unset it, or "
+            "leave binding to it"
         )
     rank, ranks = _ranks(local_rank, local_ranks)
     named = list(devices) if devices is not None else _devices(device, rank, ranks)
@@ -88,8 +89,8 @@ def bind_process(device=None, *, local_rank=None, local_ranks=None, devices=None
 
 
 def _ranks(rank, ranks):
-    rank = int(os.environ.get("LOCAL_RANK", 0)) if rank is None else rank
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", rank + 1)) if ranks is None else ranks
+    rank = int(os.environ.get("LOCAL_RANK", "0")) if rank is None else rank
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", str(rank + 1))) if ranks is None else ranks
     if not 0 <= rank < ranks:
         raise BadValueError(f"local rank {rank} of {ranks}; a rank from 0 to {ranks - 1} would be right")
     return rank, ranks
@@ -101,10 +102,9 @@ def _devices(device, rank, ranks):
     if own is None:
         npu = getattr(torch, "npu", None)
         return ["unknown" if npu is not None and npu.is_available() else "none"] * ranks
-    visible = torch.cuda.device_count()
-    if visible >= ranks and (ranks == 1 or own == rank):
-        return [_pci_address(own)] if ranks == 1 else [_pci_address(index) for index in range(ranks)]
-    # Each sees its own alone: which the others have is theirs to know. Near the own device, with as many shares as ranks.
+    if ranks > 1 and torch.cuda.device_count() >= ranks and own == rank:
+        return [_pci_address(index) for index in range(ranks)]
+    # Each sees its own alone: which the others have is theirs to know. Near the own device, with a share for each rank.
     return [_pci_address(own)] * ranks
 
 

@@ -1,13 +1,15 @@
 """One data loader for all ranks of a group: its first rank reads, the others get the same bytes.
 
-Ranks of a tensor-parallel group (and of a context-parallel one, before the sequence is cut) train on the same batch. With
-a loader in each of them every sample is read, decoded and held as often as there are ranks; with SharedLoader once:
+Ranks of a tensor-parallel group (and of a context-parallel one, before the sequence is cut) train on the same batch.
+With a loader in each of them every sample is read, decoded and held as often as there are ranks; with SharedLoader
+once:
 
     loader = tidemark.SharedLoader(loader, tensor_parallel_group)    # None for a loader will do on the other ranks
     for batch in loader:
         ...
 """
 
+import functools
 import io
 import pickle
 import queue
@@ -55,7 +57,8 @@ class _Unpickler(pickle.Unpickler):
 def _plain(tensor):
     """Dense, in host memory, its elements in a row."""
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested or tensor.is_meta:
-        raise BadTypeError(f"a batch holds a tensor of layout {tensor.layout} on {tensor.device}; dense ones can be shared")
+        found = f"a tensor of layout {tensor.layout} on {tensor.device}"
+        raise BadTypeError(f"a batch holds {found}; dense ones can be shared")
     return tensor.detach().as_subclass(torch.Tensor).cpu().contiguous().resolve_conj().resolve_neg()
 
 
@@ -128,18 +131,19 @@ class _Thread:
 class SharedLoader:
     """Iterates over the batches of `loader`, which the first rank of `group` alone reads, on all ranks of it.
 
-    loader: what yields batches: a DataLoader, or any iterable. Only the first rank looks at it: the others may give None,
-        and need no data set. A batch is any picklable value: tensors in it, however deep, are sent as bytes.
+    loader: what yields batches: a DataLoader, or any iterable. Only the first rank looks at it: the others may give
+        None, and need no data set. A batch is any picklable value: tensors in it, however deep, are sent as bytes.
     group: of torch.distributed; None: all ranks. All its ranks make the object, iterate over it and stop at the same
         batch; one that has taken more or fewer than another is told so, and raises SharedLoaderError.
-    device: where the tensors of a batch are put, as "cuda:0"; None: in host memory. Through pinned memory where it is CUDA:
-        one copy a batch, on the current stream, as the batch is taken.
-    timeout: datetime.timedelta after which a rank no longer waits for another; None: what torch.distributed waits with gloo.
+    device: where the tensors of a batch are put, as "cuda:0"; None: in host memory. Through pinned memory where it is
+        CUDA: one copy a batch, on the current stream, as the batch is taken.
+    timeout: datetime.timedelta after which a rank no longer waits for another; None: what torch.distributed waits
+        with gloo.
 
-    One batch is read and sent ahead, by a thread of its own on a gloo group of its own, so that collectives of the training
-    are neither waited for nor put out of order. What the reading rank raises, in reading or in packing, all ranks raise as
-    SharedLoaderError, there with the exception as its cause; so they do when a rank has died or does not answer in time.
-    After an error no further batch can be had.
+    One batch is read and sent ahead, by a thread of its own on a gloo group of its own, so that collectives of the
+    training are neither waited for nor put out of order. What the reading rank raises, in reading or in packing, all
+    ranks raise as SharedLoaderError, there with the exception as its cause; so they do when a rank has died or does
+    not answer in time. After an error no further batch can be had.
 
     The tensors of a batch share one piece of memory, which lives as long as one of them does. Not for use from several
     threads at once. Trust: what is not a tensor is unpickled, so the ranks must trust each other, as in
@@ -185,15 +189,14 @@ class SharedLoader:
 
     def _batches(self, epoch):
         begin = self._begin_reading()
-        self._ahead = self._thread.submit(lambda: self._fetch(epoch, 0, begin))
+        self._ahead = self._thread.submit(functools.partial(self._fetch, epoch, 0, begin))
         index = 0
         while epoch == self._epoch:
             batch = self._take()
             if batch is None:
                 return
             index += 1
-            following = index
-            self._ahead = self._thread.submit(lambda: self._fetch(epoch, following, begin))
+            self._ahead = self._thread.submit(functools.partial(self._fetch, epoch, index, begin))
             header, payload = batch
             del batch
             if self._device is not None:

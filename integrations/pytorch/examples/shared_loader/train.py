@@ -1,5 +1,5 @@
-"""Trains a layer that is split over a tensor-parallel group of four, on batches that one rank reads for all. On CPUs, over
-gloo; prints what each rank read and a digest of the bytes it trained on.
+"""Trains a layer that is split over a tensor-parallel group of four, on batches that one rank reads for all. On CPUs,
+over gloo; prints what each rank read and a digest of the bytes it trained on.
 
     torchrun --nproc-per-node 4 train.py
 """
