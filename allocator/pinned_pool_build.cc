@@ -9,6 +9,7 @@
 
 #include "allocator/give_back.h"
 #include "allocator/pinned_pool_state.h"
+#include "device/process_binding.h"
 
 namespace tidemark::allocator {
 
@@ -175,6 +176,7 @@ void PinnedPool::State::report_facts(const PinnedFacts& facts) {
 }
 
 void PinnedPool::State::run() {
+  begin_copy_thread("tidemark-pinned", device.traits().numa_node);
   std::unique_lock lock(mutex);
   while (true) {
     meeting->changed.wait(lock, [this] { return ending || !ordered.empty(); });

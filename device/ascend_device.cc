@@ -11,6 +11,8 @@
 
 #include "device/acl_runtime.h"
 #include "device/ascend_verifier.h"
+#include "device/host_topology.h"
+#include "device/process_binding.h"
 #include "device/vendor_device.h"
 
 namespace tidemark {
@@ -60,6 +62,12 @@ struct AscendVendor {
             .no_memory = acl::kOutOfMemory};
   }
 };
+
+/// ACL has no call that names a device's PCI address, and numbers devices otherwise than PCI does.
+int node_of_all_npus() {
+  const Result<HostTopology> host = read_host_topology();
+  return host ? node_of_all(host.value(), kHuaweiVendor) : -1;
+}
 
 class AscendDevice final : public VendorDevice<AscendVendor> {
  public:
@@ -139,7 +147,7 @@ void AscendDevice::read_traits() {
   traits_.tail_pad_bytes = acl::tail_pad_of(traits_.product, version.version);
   traits_.event_limit = options_.event_limit;
   traits_.largest_pinned_bytes = kLargestPinned;
-  traits_.numa_node = options_.numa_node;
+  traits_.numa_node = numa_node_or_bound(options_.numa_node >= 0 ? options_.numa_node : node_of_all_npus());
 }
 
 Status AscendDevice::open() {

@@ -43,7 +43,7 @@ struct AscendOptions {
   bool register_pinned = false;                 ///< register our own pages instead of aclrtMallocHost, where possible
   std::int64_t event_limit = 65'536;            ///< what the chip has, or the share of this process (traits)
   int touch_threads = 4;                        ///< that touch new pinned pages in parallel (register_pinned)
-  int numa_node = -1;                           ///< for pinned memory (register_pinned); -1: unknown
+  int numa_node = -1;  ///< for pinned memory and its threads; -1: the one all NPUs hang on, else unknown
 };
 
 /// Errors (infeasible): no ACL library, symbols missing in both, no such device.

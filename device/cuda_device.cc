@@ -12,6 +12,7 @@
 
 #include "device/cuda_driver.h"
 #include "device/cuda_kernels.h"
+#include "device/process_binding.h"
 #include "device/vendor_device.h"
 
 namespace tidemark {
@@ -140,7 +141,8 @@ void CudaDevice::read_traits(cuda::DeviceNumber device) {
   traits_.host_register = registering != 0;
   traits_.alignment_bytes = kBlockAlignment;
   traits_.largest_pinned_bytes = kLargestPinned;
-  traits_.numa_node = options_.numa_node >= 0 || !has_bus ? options_.numa_node : numa_node_of_pci(bus);
+  traits_.numa_node =
+      numa_node_or_bound(options_.numa_node >= 0 || !has_bus ? options_.numa_node : numa_node_of_pci(bus));
 }
 
 /// A device that cannot say whether it reaches this one is taken for one that does not.

@@ -41,7 +41,7 @@ struct CudaOptions {
   int ordinal = 0;                       ///< which device, as the driver counts
   bool play_estimates = false;           ///< a launch takes estimate_ns on the device
   int touch_threads = 4;                 ///< that touch new pinned pages in parallel
-  int numa_node = -1;                    ///< for pinned memory; -1: the one the device hangs on
+  int numa_node = -1;                    ///< for pinned memory and its threads; -1: the one the device hangs on
   bool peer_access = true;               ///< mapped memory is accessible to every device that can reach this one
 };
 

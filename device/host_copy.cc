@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "device/process_binding.h"
+
 namespace tidemark {
 namespace {
 
@@ -94,6 +96,7 @@ void HostCopyEngine::copy_slices(const std::shared_ptr<Copy>& copy, Lock& lock) 
 }
 
 void HostCopyEngine::work() {
+  begin_copy_thread("tidemark-copy", numa_node_);
   Lock lock(mutex_);
   for (;;) {
     begun_.wait(lock, [this] { return ending_ || !copies_.empty(); });

@@ -45,7 +45,9 @@ class HostLink {
 class HostCopyEngine {
  public:
   /// Threads begin with the first large copy; where none can be had, the thread that begins a copy does it.
-  HostCopyEngine(int threads, Bytes bytes_per_s) : threads_(threads), link_(bytes_per_s) {}
+  /// `numa_node`: of the device; -1: not known.
+  HostCopyEngine(int threads, Bytes bytes_per_s, int numa_node = -1)
+      : threads_(threads), numa_node_(numa_node), link_(bytes_per_s) {}
   ~HostCopyEngine();
   HostCopyEngine(const HostCopyEngine&) = delete;
   HostCopyEngine& operator=(const HostCopyEngine&) = delete;
@@ -77,6 +79,7 @@ class HostCopyEngine {
   void work();
 
   const int threads_;
+  const int numa_node_;
   HostLink link_;
   std::mutex mutex_;
   std::condition_variable begun_;

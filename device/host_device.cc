@@ -21,6 +21,7 @@
 #include "device/host_pinned.h"
 #include "device/host_stream.h"
 #include "device/mapped_memory.h"
+#include "device/process_binding.h"
 
 namespace tidemark {
 namespace {
@@ -154,7 +155,9 @@ Status HostDevice::open() {
 }
 
 HostDevice::Engines HostDevice::make_engines() const {
-  const auto make = [this](Bytes rate) { return std::make_unique<HostCopyEngine>(options_.copy_threads, rate); };
+  const auto make = [this](Bytes rate) {
+    return std::make_unique<HostCopyEngine>(options_.copy_threads, rate, options_.numa_node);
+  };
   return {make(options_.d2h_bytes_per_s), make(options_.h2d_bytes_per_s), make(0)};
 }
 
@@ -301,7 +304,7 @@ DeviceCode HostDevice::create_stream(StreamRole role, StreamHandle& stream) {
   if (const DeviceCode code = enter(HostCall::create_stream); code != DeviceCode::ok) return code;
   Stream made;
   try {
-    made = std::make_shared<HostStream>(role);
+    made = std::make_shared<HostStream>(role, options_.numa_node);
     made->start();
   } catch (const std::system_error& error) {
     return refuse(DeviceCode::no_resource, fmt::format("cannot start a thread: {}", error.what()));
@@ -460,7 +463,9 @@ Result<std::unique_ptr<Device>> open_host_device(const HostDeviceOptions& option
   if (const char* wrong = wrong_option(options); wrong != nullptr) {
     return bad_input(std::string("host device: ") + wrong);
   }
-  auto device = std::make_unique<HostDevice>(options);
+  HostDeviceOptions placed = options;
+  placed.numa_node = numa_node_or_bound(options.numa_node);
+  auto device = std::make_unique<HostDevice>(placed);
   if (Status opened = device->open(); !opened) return opened.error();
   return std::unique_ptr<Device>(std::move(device));
 }

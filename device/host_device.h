@@ -67,7 +67,7 @@ struct HostDeviceOptions {
   std::int64_t event_limit = 0;     ///< events alive at once; 0: no limit
   int copy_threads = 1;             ///< a copy engine, for copies of 4 MiB and more
   int touch_threads = 2;            ///< that populate pinned memory
-  int numa_node = -1;               ///< for pinned memory; -1: none
+  int numa_node = -1;               ///< for pinned memory and copy threads; -1: what the process is bound for, or none
   Bytes d2h_bytes_per_s = 0;        ///< 0: as fast as memory is
   Bytes h2d_bytes_per_s = 0;
   bool copies_any_memory = false;  ///< a copy's device side may be any memory of the process: a framework's on the CPU

@@ -20,7 +20,10 @@
 #include <thread>
 #include <vector>
 
+#include "device/binding_plan.h"
 #include "device/memory_groups.h"
+#include "device/page_nodes.h"
+#include "device/process_binding.h"
 
 namespace tidemark {
 namespace {
@@ -136,22 +139,46 @@ void check_huge_pages_came(Address at, Bytes bytes, PinnedFacts& facts) {
                        format_bytes(bytes)));
 }
 
+/// 0, or the errno.
+int bind_pages(void* data, Bytes bytes, int node) {
+  bitmask* const nodes = numa_allocate_nodemask();
+  numa_bitmask_setbit(nodes, static_cast<unsigned>(node));
+  const long answer = mbind(data, static_cast<unsigned long>(bytes), MPOL_BIND, nodes->maskp, nodes->size + 1, 0);
+  const int number = errno;
+  numa_bitmask_free(nodes);
+  return answer == 0 ? 0 : number;
+}
+
+/// The node with memory that is nearest to one without, or to one whose memory the process may not use; -1: unknown.
+int nearest_memory(int node) {
+  const Result<HostTopology> host = read_host_topology();
+  const Result<ProcessPlaces> places = read_own_places();
+  if (!host || !places) return -1;
+  return plan_binding(host.value(), places.value(), {{.name = "", .node = node}}).ranks.front().memory_node;
+}
+
 void bind_to_node(void* data, Bytes bytes, int node, PinnedFacts& facts) {
   if (numa_available() < 0) return add_fact(facts, facts.numa_bound, "not bound: the kernel knows no NUMA nodes");
   if (node > numa_max_node()) {
     return add_fact(facts, facts.numa_bound, fmt::format("not bound: there is no NUMA node {}", node));
   }
   if (numa_node_count() == 1) return;  // everything is on it
-  bitmask* const nodes = numa_allocate_nodemask();
-  numa_bitmask_setbit(nodes, static_cast<unsigned>(node));
-  const long answer = mbind(data, static_cast<unsigned long>(bytes), MPOL_BIND, nodes->maskp, nodes->size + 1, 0);
-  const int number = errno;
-  numa_bitmask_free(nodes);
-  if (answer == 0) return;
+  const int number = bind_pages(data, bytes, node);
+  if (number == 0) return;
   add_fact(facts, facts.numa_bound, fmt::format("not bound to NUMA node {}: {}", node, text_of_errno(number)));
+  const int other = nearest_memory(node);
+  if (other < 0 || other == node || bind_pages(data, bytes, other) != 0) return;
+  facts.explanation += fmt::format("; bound to node {}, the nearest with memory for this process", other);
 }
 
-/// 0, or the errno of the first failure. Nothing says what the threads' node is worth where there is only one.
+/// What was asked for is not always what came: pages that are there already stay where they are.
+void check_pages_came_to_node(const void* data, Bytes bytes, int node, PinnedFacts& facts) {
+  const std::string away = find_page_nodes(data, bytes).misplaced(node);
+  if (!away.empty()) add_fact(facts, facts.numa_bound, fmt::format("{} instead of {}", away, node));
+}
+
+/// 0, or the errno of the first failure. Threads on the node's CPUs, whether binding was possible or not: pages that
+/// are not bound come from where they are touched first.
 int touch(char* data, Bytes bytes, int threads, int node) {
   std::atomic<Bytes> next{0};
   std::atomic<int> failure{0};
@@ -161,12 +188,12 @@ int touch(char* data, Bytes bytes, int threads, int node) {
         failure.store(error);
     }
   };
-  const bool near = node >= 0 && numa_node_count() > 1;
+  const bool near = !runs_within(node);
   std::vector<std::thread> helpers;
   try {
     for (int i = near ? 0 : 1; i < std::max(1, threads); ++i) {
       helpers.emplace_back([&work, near, node] {
-        if (near) static_cast<void>(numa_run_on_node(node));
+        if (near) static_cast<void>(narrow_to_node(node));
         work();
       });
     }
@@ -201,12 +228,12 @@ Result<HostPages> HostPages::allocate(const HostPagesOptions& options) {
   if (huge) ask_for_huge_pages(data, bytes, facts);
   if (huge && facts.huge_pages) check_huge_pages_enabled(facts);
   if (options.numa_node >= 0) bind_to_node(data, bytes, options.numa_node, facts);
-  const int touched =
-      touch(static_cast<char*>(data), bytes, options.touch_threads, facts.numa_bound ? options.numa_node : -1);
+  const int touched = touch(static_cast<char*>(data), bytes, options.touch_threads, options.numa_node);
   if (touched != 0) {
     return infeasible(
         fmt::format("cannot populate {} of host memory: {}", format_bytes(bytes), text_of_errno(touched)));
   }
+  if (options.numa_node >= 0 && facts.numa_bound) check_pages_came_to_node(data, bytes, options.numa_node, facts);
   if (huge && facts.huge_pages) check_huge_pages_came(pages.address(), bytes, facts);
   if (options.lock && mlock(data, static_cast<std::size_t>(bytes)) != 0) {
     add_fact(facts, facts.locked, fmt::format("not locked: {}", text_of_errno(errno)));
@@ -256,15 +283,8 @@ int numa_node_count() {
 }
 
 int numa_node_of_pci(const std::string& pci_address, const std::string& sysfs) {
-  std::string name = pci_address;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const bool plain = name.find_first_not_of("0123456789abcdef:.") == std::string::npos;
-  const auto colons = std::count(name.begin(), name.end(), ':');
-  if (!plain || colons < 1 || colons > 2) return -1;
-  if (colons == 1) name.insert(0, "0000:");
-  // Drivers print domains of eight digits, sysfs names have four.
-  while (name.find(':') > 4 && name.front() == '0') name.erase(0, 1);
+  const std::string name = plain_pci_address(pci_address);
+  if (name.empty()) return -1;
   std::ifstream file(sysfs + "/bus/pci/devices/" + name + "/numa_node");
   int node = -1;
   return file >> node && node >= 0 ? node : -1;

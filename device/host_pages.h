@@ -6,8 +6,8 @@
 // Why this way. Registering memory of untouched small pages takes minutes for hundreds of GiB, because the driver
 // faults page after page under a global lock; touching huge pages in parallel first makes it a matter of bandwidth. A
 // buffer on the other socket costs half the link. Neither failure stops a program, so both come back as facts for the
-// caller to report: what was refused, and where the kernel says it (6.7 and later), what did not come although nothing
-// was refused.
+// caller to report: what was refused, and what did not come although nothing was refused, as the kernel says it: the
+// node of pages (move_pages, of up to 512 spread over the piece), and their size from 6.7 on.
 //
 // Bounded. A request that would leave less than `keep_free_bytes` of the machine's memory, or of that of any memory
 // group of the process, is refused before anything is touched: the alternative is the kernel killing the process. Pages
@@ -27,11 +27,11 @@
 namespace tidemark {
 
 struct HostPagesOptions {
-  Bytes bytes = 0;                     ///< rounded up to whole pages
-  int numa_node = -1;                  ///< -1: wherever the kernel likes
-  int touch_threads = 2;               ///< at least 1; threads that populate, on the node's cores where bound
-  bool huge_pages = true;              ///< ask for transparent huge pages and align to them
-  bool lock = false;                   ///< mlock: best effort, failure is a fact
+  Bytes bytes = 0;         ///< rounded up to whole pages
+  int numa_node = -1;      ///< -1: wherever the kernel likes
+  int touch_threads = 2;   ///< at least 1; threads that populate, on the node's CPUs where bound and allowed
+  bool huge_pages = true;  ///< ask for transparent huge pages and align to them
+  bool lock = false;       ///< mlock: best effort, failure is a fact
   Bytes keep_free_bytes = 256 * kMiB;  ///< refuse rather than leave the machine, or a group, less
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "device/process_binding.h"
+
 namespace tidemark {
 
 HostStream::~HostStream() {
@@ -98,6 +100,7 @@ void HostStream::carry_out(Item& item) {
 }
 
 void HostStream::run() {
+  if (role_ == StreamRole::d2h || role_ == StreamRole::h2d) begin_copy_thread("tidemark-stream", numa_node_);
   Item item;
   while (pop(item)) {
     carry_out(item);

@@ -38,7 +38,9 @@ class HostStream {
   /// Starts a copy; calls `done` once, from any thread, when the bytes are there, unless it answers a failure.
   using Begin = std::function<HostFailure(std::function<void()> done)>;
 
-  explicit HostStream(StreamRole role, HostFailure failure = {}) : role_(role), failure_(std::move(failure)) {}
+  /// `numa_node`: of the device, for a stream that copies; -1: not known.
+  explicit HostStream(StreamRole role, int numa_node = -1, HostFailure failure = {})
+      : role_(role), numa_node_(numa_node), failure_(std::move(failure)) {}
   /// Carries out what is queued, then ends the thread.
   ~HostStream();
   HostStream(const HostStream&) = delete;
@@ -58,7 +60,9 @@ class HostStream {
   void lock();
   void unlock() { mutex_.unlock(); }
   /// REQUIRES: locked.
-  [[nodiscard]] std::shared_ptr<HostStream> successor() const { return std::make_shared<HostStream>(role_, failure_); }
+  [[nodiscard]] std::shared_ptr<HostStream> successor() const {
+    return std::make_shared<HostStream>(role_, numa_node_, failure_);
+  }
 
  private:
   using Wait = std::shared_ptr<const HostRecord>;
@@ -77,6 +81,7 @@ class HostStream {
   void run();
 
   const StreamRole role_;
+  const int numa_node_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;

@@ -4,6 +4,9 @@
 
 #include <utility>
 
+#include "device/page_nodes.h"
+#include "device/process_binding.h"
+
 namespace tidemark {
 
 std::string PinnedBlocks::no_room(const HostPagesOptions& wish) {
@@ -27,15 +30,21 @@ bool PinnedBlocks::register_own(HostPages pages, Block& block) const {
   return true;
 }
 
-/// They are pinned; where they lie is up to the vendor.
+/// They are pinned; where they lie is up to the vendor, who is asked for the node and looked at afterwards.
 int PinnedBlocks::use_vendors(const HostPagesOptions& wish, Block& block, Address& address) const {
   void* pages = nullptr;
+  const PreferNode prefer(wish.numa_node);  // a driver takes pages as the calling thread would
   if (const int code = calls_.allocate(&pages, static_cast<std::size_t>(wish.bytes)); code != 0) return code;
   address = reinterpret_cast<Address>(pages);
   if (wish.numa_node < 0 || numa_node_count() == 1) return 0;
+  const PageNodes found = find_page_nodes(pages, wish.bytes);
+  const std::string away = found.misplaced(wish.numa_node);
+  if (found.known() > 0 && away.empty()) return 0;
   block.facts.numa_bound = false;
   block.facts.explanation += block.facts.explanation.empty() ? "" : "; ";
-  block.facts.explanation += fmt::format("the driver places its own pages, maybe not on NUMA node {}", wish.numa_node);
+  block.facts.explanation +=
+      away.empty() ? fmt::format("the driver places its own pages, maybe not on NUMA node {}", wish.numa_node)
+                   : fmt::format("of the driver's own pages {} instead of {}", away, wish.numa_node);
   return 0;
 }
 

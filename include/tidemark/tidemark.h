@@ -171,6 +171,31 @@ TIDEMARK_API tidemark_status tidemark_device_destroy_event(tidemark_device* devi
 TIDEMARK_API tidemark_status tidemark_device_synchronize(tidemark_device* device,
                                                          tidemark_error** error) TIDEMARK_NOEXCEPT;
 
+/* ---- Cores and memory near a device ----------------------------------------------------------------------------- */
+
+typedef struct tidemark_bind_options {
+  size_t struct_size;
+  const char*
+      devices;  /* of all ranks of this host in rank order, the same text in each, with commas: PCI addresses, `node0`
+                   and so on, `unknown`, `none` for a rank without; default: all accelerators by PCI address */
+  int32_t rank; /* which of them is this process's, from 0 on, to 4095 */
+  int32_t only_plan;    /* not 0: nothing is bound */
+  const char* topology; /* with only_plan: a folder that stands for `/`, a simulated host; default: this one */
+} tidemark_bind_options;
+
+/* Binds the process to its share of the CPUs near its device: its threads to `main_cpus`, but for Tidemark's own, which
+ * copy and pin memory, to `copy_cpus`; and has pages that nobody places go to `memory_node` first, of this thread and
+ * of all that it starts. Nothing is widened: the plan is made within what the process may use (a mask that its parent
+ * does not have is taken for its share already), a thread that has no CPU in common with it is left alone, and a memory
+ * policy that was set stays. To be called before devices are opened; devices that do not know their node take this
+ * one's. `report` is JSON: {device, device_node, home, main_cpus, copy_cpus, memory_node, shares_cores, simulated,
+ * cpus_before, bound, threads_bound, threads_left, memory_placed, problems: [{what, right}]}, CPUs as "0-3,8", a node
+ * that is not known as null; docs/c_api.md has it in full. The caller frees it. BAD_INPUT: no such device on this host.
+ * INFEASIBLE: bound otherwise before (the same again is OK), or the system refuses. Thread rule: any thread; it is the
+ * one that is bound first, so the one that trains. */
+TIDEMARK_API tidemark_status tidemark_bind_process(const tidemark_bind_options* options, tidemark_buffer** report,
+                                                   tidemark_error** error) TIDEMARK_NOEXCEPT;
+
 /* ---- The caching allocator -------------------------------------------------------------------------------------- */
 
 /* Device memory in stream order: a block freed on a stream is reused there at once, and on another as soon as the order

@@ -14,6 +14,7 @@
 #include "integrations/cli/time_devices.h"
 #include "integrations/cli/verb.h"
 #include "integrations/cli/version.h"
+#include "integrations/formats/binding_report.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/utf8.h"
@@ -72,9 +73,57 @@ Finding check_reference_data() {
       .what = "reference data", .value = exists ? given : fmt::format("{}: no such directory", given), .ok = exists};
 }
 
+constexpr int kMostProcess = 1 << 22;  ///< PID_MAX_LIMIT of Linux (include/linux/threads.h)
+
+/// How this process, or the one asked about, lies to the devices of this host, or of a simulated one.
+struct BindingRequest {
+  std::filesystem::path topology;  ///< empty: this machine
+  std::string local_devices;       ///< empty: every accelerator, of which some are used
+  int process = 0;                 ///< 0: this one
+};
+
+Result<formats::BindingReport> look_at_binding(const BindingRequest& request) {
+  const std::string root = request.topology.string();
+  Result<HostTopology> host = read_host_topology(root);
+  if (!host) return host.error();
+  Result<ProcessPlaces> places =
+      request.process == 0 ? read_own_places(root) : read_process_places(request.process, root);
+  if (!places) return places.error();
+  Result<std::vector<RankDevice>> devices = request.local_devices.empty()
+                                                ? all_accelerators(host.value())
+                                                : read_rank_devices(request.local_devices, host.value());
+  if (!devices) return devices.error();
+  return formats::make_binding_report(std::move(host).value(), std::move(places).value(), std::move(devices).value(),
+                                      request.local_devices.empty() ? DevicesMeant::any : DevicesMeant::all);
+}
+
+void add_binding(const formats::BindingReport& report, std::vector<Finding>& findings) {
+  for (auto& [what, value] : formats::binding_rows(report)) findings.push_back({.what = what, .value = value});
+  for (const BindingProblem& problem : report.problems)
+    findings.push_back({.what = "binding", .value = formats::text_of_problem(problem), .ok = false});
+}
+
+/// torch_npu binds its own threads by this; two that bind would narrow each other.
+void add_npu_binding(std::vector<Finding>& findings) {
+  const char* const given = std::getenv("CPU_AFFINITY_CONF");
+  if (given == nullptr || *given == '\0' || std::string_view(given).starts_with("0")) return;
+  findings.push_back(
+      {.what = "CPU_AFFINITY_CONF",
+       .value = fmt::format("{}: torch_npu binds its own threads, so tidemark.bind_process() is refused", given)});
+}
+
 class DoctorCommand final : public Command {
  public:
-  void declare(CLI::App& app) override { add_format(app, format_); }
+  void declare(CLI::App& app) override {
+    add_format(app, format_);
+    add_file(app, "--topology", binding_.topology,
+             "look at a simulated host: a folder that stands for /, with sys and proc of it");
+    app.add_option("--local-devices", binding_.local_devices,
+                   "devices of the ranks on this host in rank order: PCI addresses, node0 and so on, unknown or none, "
+                   "with commas")
+        ->type_name("LIST");
+    add_count(app, "--process", binding_.process, 1, kMostProcess, "look at where this process and its threads run");
+  }
 
   Result<ExitStatus> run(Console& console) override {
     std::vector<Finding> findings = {{.what = "version", .value = version_number()}};
@@ -87,6 +136,16 @@ class DoctorCommand final : public Command {
     }));
     findings.push_back(check_descriptions("models", formats::read_job));
     findings.push_back(check_reference_data());
+    const Result<formats::BindingReport> binding = look_at_binding(binding_);
+    // A kernel that hides its files is no fault where nothing was asked about them.
+    const bool asked = !binding_.topology.empty() || !binding_.local_devices.empty() || binding_.process != 0;
+    if (!binding && asked) return binding.error();
+    if (binding) {
+      add_binding(binding.value(), findings);
+    } else {
+      findings.push_back({.what = "topology", .value = "not known: " + binding.error().message});
+    }
+    add_npu_binding(findings);
 
     std::string text;
     auto json = nlohmann::ordered_json::array();
@@ -97,14 +156,16 @@ class DoctorCommand final : public Command {
       json.push_back({{"what", finding.what}, {"value", formats::utf8_text(finding.value)}, {"ok", finding.ok}});
     }
     using Json = nlohmann::ordered_json;
-    const Status status =
-        console.print(format_ == Format::json ? Json({{"healthy", healthy}, {"findings", json}}).dump(2) + "\n" : text);
+    Json whole = {{"healthy", healthy}, {"findings", json}};
+    if (binding) whole["binding"] = formats::binding_json(binding.value());
+    const Status status = console.print(format_ == Format::json ? whole.dump(2) + "\n" : text);
     if (!status) return status.error();
     return healthy ? ExitStatus::done : ExitStatus::answer_is_no;
   }
 
  private:
   Format format_ = Format::text;
+  BindingRequest binding_;
 };
 
 }  // namespace
@@ -112,14 +173,16 @@ class DoctorCommand final : public Command {
 extern const Verb kCmdDoctor;
 const Verb kCmdDoctor = {
     .name = "doctor",
-    .summary = "Check this installation: versions, packages, devices and models found, cores, memory",
+    .summary = "Check this installation and host: versions, packages, devices and models, memory, CPUs near devices",
     .examples =
         "  tidemark doctor\n"
-        "  tidemark doctor --format json\n",
+        "  tidemark doctor --format json\n"
+        "  tidemark doctor --local-devices 0000:3b:00.0,0000:af:00.0   (one a rank)\n"
+        "  tidemark doctor --process 4711                              (where a job's threads run)\n",
     .statuses =
         "  0  everything is in place\n"
-        "  1  something is missing or broken\n"
-        "  2  bad usage; one line on stderr\n"
+        "  1  something is missing, broken or bound to the wrong place\n"
+        "  2  bad usage or a host that cannot be read; one line on stderr\n"
         "  3  a fault in Tidemark\n",
     .make = make_command<DoctorCommand>};
 

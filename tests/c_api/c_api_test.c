@@ -1,9 +1,10 @@
 /* The C interface from C: every group of functions, every way to be refused, two threads on one allocator.
  * Usage: c_api_test PLAN TIGHT, plan files of a small job and of a rank that has little room for more rows. */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -1011,6 +1012,73 @@ static void test_graph_of_a_framework(void) {
   tidemark_buffer_free(again);
 }
 
+/* ---- CPUs and memory near a device ------------------------------------------------------------------------------ */
+
+static int says(const tidemark_buffer* report, const char* text) {
+  return strstr((const char*)tidemark_buffer_data(report), text) != NULL;
+}
+
+static const char* main_cpus_of(const tidemark_buffer* report, char* kept) {
+  const char* const found = strstr((const char*)tidemark_buffer_data(report), "\"main_cpus\":\"");
+  CHECK(found != NULL && sscanf(found, "\"main_cpus\":\"%255[^\"]", kept) == 1);
+  return kept;
+}
+
+/* The process is bound from here on: the last of the tests. */
+static void test_process_binding(void) {
+  tidemark_bind_options options = {.struct_size = sizeof options, .only_plan = 1};
+  tidemark_buffer* report = NULL;
+  cpu_set_t before, after;
+  char kept[2][256];
+  const char* bound_to;
+  int differs;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "report is NULL", tidemark_bind_process(&options, NULL, error));
+  CHECK_OK(tidemark_bind_process(&options, &report, error));
+  CHECK(says(report, "\"bound\":false") && says(report, "\"simulated\":false") && says(report, "\"main_cpus\":\""));
+  tidemark_buffer_free(report);
+  options.devices = "unknown,unknown";
+  options.rank = 2;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "rank is 2, and devices has 2",
+                tidemark_bind_process(&options, &report, error));
+  CHECK(report == NULL);
+  options.rank = 4096;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "from 0 to 4095", tidemark_bind_process(&options, &report, error));
+  options.rank = 0;
+  options.devices = "gpu0";
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "would be right", tidemark_bind_process(&options, &report, error));
+  options.devices = NULL;
+  options.topology = "/no/such/folder";
+  CHECK_REFUSED(TIDEMARK_STATUS_BAD_INPUT, "/no/such/folder/sys", tidemark_bind_process(&options, &report, error));
+  options.only_plan = 0;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "only_plan", tidemark_bind_process(&options, &report, error));
+  options.topology = NULL;
+  options.struct_size = 8;
+  CHECK_REFUSED(TIDEMARK_STATUS_INVALID, "struct_size is 8", tidemark_bind_process(&options, &report, error));
+  options.struct_size = sizeof options;
+
+  CHECK(sched_getaffinity(0, sizeof before, &before) == 0);
+  options.devices = "unknown,unknown";
+  options.rank = 1;
+  CHECK_OK(tidemark_bind_process(&options, &report, error));
+  CHECK(says(report, "\"bound\":true") && says(report, "\"device\":\"unknown\""));
+  bound_to = main_cpus_of(report, kept[1]);
+  tidemark_buffer_free(report);
+  CHECK(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_COUNT(&after) >= 1 && (CPU_COUNT(&after) < CPU_COUNT(&before) || CPU_COUNT(&before) == 1));
+  CPU_AND(&before, &before, &after);
+  CHECK(CPU_EQUAL(&before, &after));                         /* never wider */
+  CHECK_OK(tidemark_bind_process(&options, &report, error)); /* the same again */
+  tidemark_buffer_free(report);
+  options.only_plan = 1; /* of what the process had before, so of a share with the other CPUs */
+  options.rank = 0;
+  CHECK_OK(tidemark_bind_process(&options, &report, error));
+  differs = strcmp(main_cpus_of(report, kept[0]), bound_to) != 0;
+  tidemark_buffer_free(report);
+  options.only_plan = 0;
+  if (differs)
+    CHECK_REFUSED(TIDEMARK_STATUS_INFEASIBLE, "bound to CPUs", tidemark_bind_process(&options, &report, error));
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   test_version_and_names();
@@ -1029,6 +1097,7 @@ int main(int argc, char** argv) {
   test_graph();
   test_watched_graph();
   test_graph_of_a_framework();
+  test_process_binding();
   if (failures == 0) printf("all well\n");
   return failures == 0 ? 0 : 1;
 }

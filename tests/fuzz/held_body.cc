@@ -92,6 +92,18 @@ std::vector<std::string> sample_words() {
           "2"};
 }
 
+std::vector<std::string> host_seeds() {
+  return {"0-3,8,10-11\n", "Name:\tpython\nPPid:\t40\nCpus_allowed_list:\t0-3,16-19\nMems_allowed_list:\t0-1\n",
+          "Node 0 MemTotal:       4679884 kB\nNode 0 MemFree: 1 kB\n",
+          "55d0c0000000 interleave=static:0-1 file=/usr/bin/python3 mapped=3 N0=2 N1=1 kernelpagesize_kB=4\n",
+          "00000000:AF:00.0"};
+}
+
+std::vector<std::string> host_words() {
+  return {",",  "-", "\n", "0", "65535", "65536", "bind", "prefer (many):", "N1=", "kernelpagesize_kB=1048576",
+          "\t", ":"};
+}
+
 }  // namespace
 
 std::vector<FuzzTarget> held_targets() {
@@ -102,7 +114,8 @@ std::vector<FuzzTarget> held_targets() {
            .places = {"stacks", "reserved"},
            .rounds = 20'000},
           {.name = "memory_record", .seeds = record_seeds, .words = record_words, .places = {}, .rounds = 20'000},
-          {.name = "device_samples", .seeds = sample_seeds, .words = sample_words, .places = {}, .rounds = 20'000}};
+          {.name = "device_samples", .seeds = sample_seeds, .words = sample_words, .places = {}, .rounds = 20'000},
+          {.name = "host_files", .seeds = host_seeds, .words = host_words, .places = {}, .rounds = 20'000}};
 }
 
 }  // namespace tidemark::testing

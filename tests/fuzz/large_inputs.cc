@@ -200,6 +200,8 @@ std::map<std::string_view, Inputs> special() {
        {{"", "{\"tidemark_device_sample\": 1, \"host_peak_bytes\": 1}\n"},
         {"{\"tidemark_device_sample\": 1, ", "\"a#\": 1,", "\"b\": 1}"},
         {"", "{\"a\":", ""}}},
+      {"host_files",
+       {{"", "#,"}, {"", "0-65535,"}, {"Cpus_allowed_list:\t", "0-9,"}, {"", "Cpus_allowed_list\n"}, {"", " N#=1"}}},
       {"kernel_details", of_table("Step Id,Duration(us)\n", "#,1\n")},
       {"step_trace_time", of_table("Computing\n", "1\n")},
   };

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 
+#include "device/host_topology.h"
+#include "device/process_places.h"
 #include "integrations/ci/baseline_text.h"
 #include "integrations/ci/budget_file.h"
 #include "integrations/configs/read_config.h"
@@ -141,6 +143,46 @@ Verdict run_device_samples(std::string_view bytes, Reached& reached) {
                           return "a sample is below zero";
                       return std::nullopt;
                     });
+}
+
+/// A list of CPUs that a text gives: ascending, each once, the same from its own text.
+Verdict check_list(const CpuList& list) {
+  if (!std::ranges::is_sorted(list) || std::ranges::adjacent_find(list) != list.end()) return "a list is out of order";
+  if (!list.empty() && (list.front() < 0 || list.back() > kLargestNumber)) return "a list is out of range";
+  if (list.empty()) return std::nullopt;
+  const Result<CpuList> again = read_cpu_list(text_of_list(list), kFile);
+  if (!again || again.value() != list) return "a list is another one after it was written";
+  return std::nullopt;
+}
+
+/// Files of sys and proc about CPUs and nodes: any of them may be any text, so each reader takes all.
+Verdict judge_host_files(std::string_view bytes, Reached& by_one) {
+  if (Verdict wrong = judge_read(read_cpu_list(bytes, kFile), by_one, check_list)) return wrong;
+  Verdict wrong = judge_read(read_status(bytes, kFile), by_one, [](const ProcessPlaces& places) -> Verdict {
+    Verdict cpus = check_list(places.cpus);
+    return cpus ? cpus : check_list(places.memory_nodes);
+  });
+  if (wrong) return wrong;
+  wrong = judge_read(read_node_memory(bytes, kFile), by_one, [](Bytes memory) -> Verdict {
+    return memory < 0 ? Verdict("memory is below zero") : std::nullopt;
+  });
+  if (wrong) return wrong;
+  const MemoryPolicy policy = read_policy(bytes);
+  if ((wrong = check_list(policy.nodes))) return wrong;
+  const std::map<int, Bytes> pages = read_mapped_pages(bytes);
+  for (const auto& [node, mapped] : pages)
+    if (node < 0 || mapped < 0) return "pages are below zero";
+  const std::string address = plain_pci_address(bytes);
+  if (address.find_first_not_of("0123456789abcdef:.") != std::string::npos) return "an address is no address";
+  if (policy.kind != MemoryPolicy::Kind::unknown || !pages.empty() || !address.empty()) ++by_one["accepted"];
+  return std::nullopt;
+}
+
+Verdict run_host_files(std::string_view bytes, Reached& reached) {
+  Reached by_one;
+  Verdict wrong = judge_host_files(bytes, by_one);
+  ++reached[by_one.contains("accepted") ? "accepted" : "refused"];
+  return wrong;
 }
 
 Verdict run_pack(std::string_view bytes, Reached& reached) {
@@ -460,6 +502,7 @@ const std::vector<ReaderBody>& reader_bodies() {
       {.name = "attributed", .run = run_attributed},
       {.name = "memory_record", .run = run_memory_record},
       {.name = "device_samples", .run = run_device_samples},
+      {.name = "host_files", .run = run_host_files},
       {.name = "pack", .run = run_pack},
       {.name = "plan", .run = run_plan},
       {.name = "graph", .run = run_graph},

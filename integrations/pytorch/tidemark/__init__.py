@@ -35,7 +35,7 @@ from .device_memory import (
     reset_peak_memory_stats,
 )
 from .device_samples import device_sample, host_peak
-from .errors import CaptureError, InfeasibleError, SessionError, TidemarkError
+from .errors import CaptureError, InfeasibleError, SessionError, SharedLoaderError, TidemarkError
 from .execution_trace import import_execution_trace
 from .fitting import fit
 from .graph import Graph, HostLink
@@ -48,10 +48,13 @@ from .picturing import picture
 from .planning import Plan, plan
 from .pools import drop_pool, pool, release, restore
 from .recording import record
+from .process_binding import Binding, bind_process
 from .running import report, session
+from .shared_loader import SharedLoader
 from .step_levels import MeasuredStep, measured_step
 
 __all__ = [
+    "Binding",
     "CaptureError",
     "CapturedFigures",
     "CapturedPieces",
@@ -70,9 +73,12 @@ __all__ = [
     "Routed",
     "Rows",
     "SessionError",
+    "SharedLoader",
+    "SharedLoaderError",
     "TidemarkError",
     "allocator",
     "aside",
+    "bind_process",
     "capture",
     "chunks_for",
     "device_sample",

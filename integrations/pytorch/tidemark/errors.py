@@ -25,5 +25,9 @@ class InfeasibleError(TidemarkError):
         self.smallest_bytes = smallest_bytes
 
 
+class SharedLoaderError(TidemarkError):
+    """The rank that reads raised, or the ranks of a SharedLoader lost each other."""
+
+
 class SessionError(TidemarkError):
     """A session is used wrongly: of another model, in another process, twice at once."""
