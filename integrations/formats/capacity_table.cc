@@ -28,6 +28,7 @@ std::string planned_load_text(const plan::CapacityLine& line) {
 }
 
 std::string dropped_text(const DroppedShare& dropped) {
+  if (dropped.share > 0 && dropped.share < 5e-6) return "< 0.001";
   return fmt::format("{}{:.3f}", dropped.is_bound ? "at least " : "", 100 * dropped.share);
 }
 
@@ -45,7 +46,7 @@ std::string capacity_text(const plan::PlanRequest& request, const std::vector<pl
                fmt::format("{:.3f}", static_cast<double>(line.step.step_ns) / 1e9), dropped_text(drops.shares[i])});
   }
   std::string text = fmt::format(
-      "{} on {}: {}\n{}\ndropless beside {}; {}, {}\n\n{}\n"
+      "{} on {}: {}\n{}\ndropless beside {}; {} {}\n\n{}\n"
       "load f: that memory is planned for, by rank; kept: the highest peak with everything kept; planned: the highest "
       "of "
       "the plan\npeaks and steps are modelled, the share dropped is {}\n",
