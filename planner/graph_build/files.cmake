@@ -10,6 +10,7 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/expert_exchange.cc
   graph_build/expert_load.cc
   graph_build/gqa.cc
+  graph_build/gap_filler.cc
   graph_build/job_spec.cc
   graph_build/layer.cc
   graph_build/layer_placement.cc
@@ -29,8 +30,12 @@ set(TIDEMARK_GRAPH_BUILD_FILES
   graph_build/pass_merge.cc
   graph_build/pipeline_schedule.cc
   graph_build/site_loads.cc
+  graph_build/split_schedule.cc
   graph_build/static_memory.cc
   graph_build/step_block.cc
   graph_build/step_graph.cc
   graph_build/step_parts.cc
-  graph_build/vocabulary.cc)
+  graph_build/v_schedule.cc
+  graph_build/v_zero_bubble.cc
+  graph_build/vocabulary.cc
+  graph_build/zero_bubble.cc)

@@ -3,4 +3,5 @@ set(TIDEMARK_SIMULATE_FILES
   simulate/layer_sums.cc
   simulate/pass_clock.cc
   simulate/pass_times.cc
-  simulate/simulator.cc)
+  simulate/simulator.cc
+  simulate/split_step.cc)
