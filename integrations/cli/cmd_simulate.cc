@@ -11,6 +11,7 @@
 #include "integrations/cli/plan_input.h"
 #include "integrations/cli/verb.h"
 #include "integrations/formats/plan_restore.h"
+#include "integrations/formats/price_report.h"
 #include "integrations/formats/timing_report.h"
 #include "integrations/run/load_forecast.h"
 #include "integrations/run/rung_forecast.h"
@@ -30,6 +31,9 @@ class SimulateCommand final : public Command {
     add_word(app, "--against", against_, "reference", {"published"},
              "show the step beside the published one and split the gap by cause; the policy is then published-recipe "
              "unless --policy says otherwise, and every rank is planned");
+    app.add_flag("--prices", prices_,
+                 "a table of switches (fused kernels, host, exchange, schedules) instead: each off and on in step time "
+                 "and memory, one at a time, with the source of its constant");
     app.add_option("--loads", loads_,
                    "a plan.json: hold its slots against the loads of this trace, a CSV file with the columns "
                    "step,layer,micro_batch,device,rows")
@@ -52,6 +56,7 @@ class SimulateCommand final : public Command {
                                 "loads are held against the slots of a plan.json");
         !s)
       return s.error();
+    if (prices_) return price(console);
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
@@ -76,11 +81,34 @@ class SimulateCommand final : public Command {
   }
 
  private:
+  /// Nothing is planned: every line is the step with everything kept.
+  Result<ExitStatus> price(Console& console) const {
+    if (Status s = refuse_given(*app_, {"--against", "--policy", "--budget", "--host-budget", "--ranks"},
+                                "--prices keeps everything on every rank");
+        !s)
+      return s.error();
+    const Result<plan::PlanRequest> request = read_request(job_, &console);
+    if (!request) return request.error();
+    const plan::PlanRequest& plan = request.value();
+    const prices::PriceRequest question{.job = plan.job,
+                                        .machine = plan.machine,
+                                        .load = plan.load.value_or(plan.job.expert_load.mean),
+                                        .time_scale = plan.time_scale,
+                                        .threads = plan.threads};
+    const Result<prices::PriceTable> table = prices::price_switches(question);
+    if (!table) return table.error();
+    const Status status =
+        console.print(job_.format == Format::json ? formats::price_table_json(question, table.value())
+                                                  : formats::price_table_text(question, table.value()));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
   /// A plan is played as it was planned.
   Result<ExitStatus> simulate_file(Console& console) const {
     const Status refused =
         refuse_given(*app_,
-                     {"--against", "--policy", "--device", "--imbalance", "--imbalance-from", "--budget",
+                     {"--against", "--prices", "--policy", "--device", "--imbalance", "--imbalance-from", "--budget",
                       "--host-budget", "--ranks", "--op-time-scale", "--layer-ms", "--calibration"},
                      "a plan file is simulated as it was planned");
     if (!refused) return refused.error();
@@ -148,6 +176,7 @@ class SimulateCommand final : public Command {
   std::string against_, group_device_ = "all";
   std::filesystem::path loads_;
   int fit_steps_ = 16, play_ = 0;
+  bool prices_ = false;
   const CLI::App* app_ = nullptr;
 };
 
@@ -160,6 +189,7 @@ const Verb kCmdSimulate = {
     .examples =
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --against published\n"
+        "  tidemark simulate models/mixtral-8x7b.yaml --prices\n"
         "  tidemark simulate plan.json\n"
         "  tidemark simulate plan.json --loads loads.csv\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --layer-ms 120.5 --policy full-recompute\n",
