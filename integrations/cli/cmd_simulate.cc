@@ -15,6 +15,7 @@
 #include "integrations/formats/capacity_table.h"
 #include "integrations/formats/file.h"
 #include "integrations/formats/plan_restore.h"
+#include "integrations/formats/price_report.h"
 #include "integrations/formats/timing_report.h"
 #include "integrations/run/load_forecast.h"
 #include "integrations/run/rung_forecast.h"
@@ -39,6 +40,9 @@ class SimulateCommand final : public Command {
         "in place of the step: a table of the job dropless and under capacity factors 1.0 to 1.5, of experts and of "
         "devices, with rows padded to the capacity (drop-and-pad) or dropped alone (drop); the share dropped is "
         "that of the load model, or with --imbalance-from of those counts");
+    app.add_flag("--prices", prices_,
+                 "a table of switches (fused kernels, host, exchange, schedules) instead: each off and on in step time "
+                 "and memory, one at a time, with the source of its constant");
     app.add_option("--loads", loads_,
                    "a plan.json: hold its slots against the loads of this trace, a CSV file with the columns "
                    "step,layer,micro_batch,device,rows")
@@ -61,7 +65,10 @@ class SimulateCommand final : public Command {
                                 "loads are held against the slots of a plan.json");
         !s)
       return s.error();
+    if (!capacity_.empty() && prices_)
+      return bad_input("--prices: is a table by itself, as --capacity-table is; drop one");
     if (!capacity_.empty()) return capacity_table(console);
+    if (prices_) return price(console);
     const bool compares = !against_.empty();
     if (compares && !job_.ranks.empty()) return bad_input("--against: needs every rank; drop --ranks");
     if (compares && app_->count("--policy") == 0) job_.policy = "published-recipe";
@@ -109,6 +116,29 @@ class SimulateCommand final : public Command {
     return ExitStatus::done;
   }
 
+  /// Nothing is planned: every line is the step with everything kept.
+  Result<ExitStatus> price(Console& console) const {
+    if (Status s = refuse_given(*app_, {"--against", "--policy", "--budget", "--host-budget", "--ranks"},
+                                "--prices keeps everything on every rank");
+        !s)
+      return s.error();
+    const Result<plan::PlanRequest> request = read_request(job_, &console);
+    if (!request) return request.error();
+    const plan::PlanRequest& plan = request.value();
+    const prices::PriceRequest question{.job = plan.job,
+                                        .machine = plan.machine,
+                                        .load = plan.load.value_or(plan.job.expert_load.mean),
+                                        .time_scale = plan.time_scale,
+                                        .threads = plan.threads};
+    const Result<prices::PriceTable> table = prices::price_switches(question);
+    if (!table) return table.error();
+    const Status status =
+        console.print(job_.format == Format::json ? formats::price_table_json(question, table.value())
+                                                  : formats::price_table_text(question, table.value()));
+    if (!status) return status.error();
+    return ExitStatus::done;
+  }
+
   [[nodiscard]] Result<formats::CapacityDrops> drops_of(const graph_build::JobSpec& job,
                                                         const std::vector<plan::CapacityChoice>& choices) const {
     if (job_.imbalance_from.empty()) return formats::modelled_drops(job, choices);
@@ -119,11 +149,11 @@ class SimulateCommand final : public Command {
 
   /// A plan is played as it was planned.
   Result<ExitStatus> simulate_file(Console& console) const {
-    const Status refused =
-        refuse_given(*app_,
-                     {"--against", "--capacity-table", "--policy", "--device", "--imbalance", "--imbalance-from",
-                      "--budget", "--host-budget", "--ranks", "--op-time-scale", "--layer-ms", "--calibration"},
-                     "a plan file is simulated as it was planned");
+    const Status refused = refuse_given(
+        *app_,
+        {"--against", "--capacity-table", "--prices", "--policy", "--device", "--imbalance", "--imbalance-from",
+         "--budget", "--host-budget", "--ranks", "--op-time-scale", "--layer-ms", "--calibration"},
+        "a plan file is simulated as it was planned");
     if (!refused) return refused.error();
     const Result<formats::PlanFile> file = read_plan(job_.model);
     if (!file) return file.error();
@@ -189,6 +219,7 @@ class SimulateCommand final : public Command {
   std::string against_, capacity_, group_device_ = "all";
   std::filesystem::path loads_;
   int fit_steps_ = 16, play_ = 0;
+  bool prices_ = false;
   const CLI::App* app_ = nullptr;
 };
 
@@ -202,6 +233,7 @@ const Verb kCmdSimulate = {
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --against published\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --capacity-table drop-and-pad\n"
+        "  tidemark simulate models/mixtral-8x7b.yaml --prices\n"
         "  tidemark simulate plan.json\n"
         "  tidemark simulate plan.json --loads loads.csv\n"
         "  tidemark simulate models/pangu-ultra-moe-718b.yaml --layer-ms 120.5 --policy full-recompute\n",

@@ -41,9 +41,7 @@ Result<ChunkTime> LayerSums::chunk_of(const graph_build::JobSpec& job, const Chu
   const ChunkContent one = with_one_layer(job, content);
   Result<ChunkTime> chunk = table_.chunk_of(job, one);
   if (!chunk) return chunk.error();
-  const auto of_layer = [&](std::int32_t layer) -> const ChunkTime& {
-    return times.value().of(job, {.layer = layer});
-  };
+  const auto of_layer = [&](std::int32_t layer) -> const ChunkTime& { return times.value().of(job, {.layer = layer}); };
   for (std::int32_t i = 0; i < content.layers; ++i) append(chunk.value(), of_layer(content.first_layer + i), 1);
   append(chunk.value(), of_layer(one.first_layer), -1);
   return chunk;

@@ -342,6 +342,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"AgainstSomeRanks",
                  {"simulate", "MODEL", "--against", "published", "--ranks", "0"},
                  "--against: needs every rank"},
+        BadUsage{"PricesAgainst",
+                 {"simulate", "MODEL", "--prices", "--against", "published"},
+                 "--against.*keeps everything"},
+        BadUsage{"PricesOfSomeRanks", {"simulate", "MODEL", "--prices", "--ranks", "0"}, "--ranks.*keeps everything"},
+        BadUsage{
+            "PricesOfAPolicy", {"simulate", "MODEL", "--prices", "--policy", "greedy"}, "--policy.*keeps everything"},
         BadUsage{"MarginBare", {"check", "MODEL", "--margin", "3"}, "--margin: .*unit"},
         BadUsage{"MarginAbsurd", {"check", "MODEL", "--margin", "101%"}, "--margin: .*0% to 100%"},
         BadUsage{"UnknownKind", {"list", "polices"}, "did you mean 'policies'"},

@@ -1,0 +1,11 @@
+set(TIDEMARK_PRICES_FILES
+  prices/eager_kernels.cc
+  prices/exchange_switches.cc
+  prices/host_switches.cc
+  prices/kept_step.cc
+  prices/operator_use.cc
+  prices/operator_switches.cc
+  prices/schedule_parts.cc
+  prices/schedule_switches.cc
+  prices/switch_prices.cc
+  prices/work_balance.cc)
