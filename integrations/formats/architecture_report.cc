@@ -74,7 +74,7 @@ std::string given_line(const ArchitectureReport& report) {
   TextTable table = new_table();
   add_row(report, *r.given, table);
   return fmt::format(
-             "\nThe job's own model is rank {} of {} by speed; {} of the Pareto set {} both faster and larger\n",
+             "\nThe job's own model is rank {} of {} by speed; {} of the Pareto set {} faster and at least as large\n",
              *r.given + 1, r.fitting.size(), ahead, ahead == 1 ? "is" : "are") +
          table.text(2);
 }

@@ -3,23 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 
 #include "integrations/formats/quantity.h"
 #include "integrations/formats/yaml_fields.h"
+#include "planner/search/placement.h"
 
 namespace tidemark::formats {
 namespace {
 
-constexpr std::int64_t kMostValue = 1'000'000'000;
+constexpr std::int64_t kMostWidth = 1'000'000;
+constexpr std::int64_t kMostLayers = search::kMostPlacedLayers;
+constexpr std::int64_t kMostCount = 100'000;  ///< of heads, experts
+constexpr std::int64_t kMostDegree = 1 << 20;
 constexpr std::size_t kMostValues = 1000;
+constexpr std::size_t kMostLayouts = 4096;
 
 /// A list of numbers of one key under way.
 class ValueList {
  public:
-  ValueList(YamlDocument& document, std::string_view key, std::int64_t least)
-      : document_(document), key_(key), least_(least) {}
+  ValueList(YamlDocument& document, std::string_view key, std::int64_t least, std::int64_t most)
+      : document_(document), key_(key), least_(least), most_(most) {}
 
   void read(const YamlNode& node) {
     if (node.is_scalar()) {
@@ -45,8 +49,8 @@ class ValueList {
   }
 
   void add(std::int64_t value, int line) {
-    if (value < least_ || value > kMostValue)
-      return document_.wrong(line, fmt::format("{} is {}; it must be {} to {}", key_, value, least_, kMostValue));
+    if (value < least_ || value > most_)
+      return document_.wrong(line, fmt::format("{} is {}; it must be {} to {}", key_, value, least_, most_));
     const auto at = std::ranges::lower_bound(values_, value);
     if (at != values_.end() && *at == value)
       return document_.wrong(line, fmt::format("{} lists {} twice; list each value once", key_, value));
@@ -63,11 +67,11 @@ class ValueList {
     range.integer("step", step, Need::required);
     range.finish();
     if (!document_.clean()) return;
-    if (step < 1 || from < least_ || to < from || to > kMostValue)
+    if (step < 1 || step > most_ || from < least_ || to < from || to > most_)
       return document_.wrong(node.line,
                              fmt::format("{} goes from {} to {} by {}; it must go up from {} or more, by 1 or "
                                          "more, to {} at most",
-                                         key_, from, to, step, least_, kMostValue));
+                                         key_, from, to, step, least_, most_));
     if ((to - from) / step >= static_cast<std::int64_t>(kMostValues))
       return document_.wrong(node.line, fmt::format("{} lists more than {} values; list fewer", key_, kMostValues));
     for (std::int64_t value = from; value <= to; value += step) add(value, node.line);
@@ -75,36 +79,33 @@ class ValueList {
 
   YamlDocument& document_;
   std::string_view key_;
-  std::int64_t least_;
+  std::int64_t least_, most_;
   std::vector<std::int64_t> values_;
 };
 
 template <class T>
-void read_list(YamlDocument& document, YamlMap& fields, std::string_view key, std::int64_t least, std::vector<T>& out) {
+void read_list(YamlDocument& document, YamlMap& fields, std::string_view key, std::int64_t least, std::int64_t most,
+               std::vector<T>& out) {
   const YamlNode* node = fields.any(key, "[48, 61]", Need::optional);
   if (node == nullptr) return;
-  ValueList list(document, key, least);
+  ValueList list(document, key, least, most);
   list.read(*node);
   if (list.values().empty() && document.clean())
     fields.wrong(key, fmt::format("{} is empty; list a value, or drop it", key));
-  for (const std::int64_t value : list.values())
-    if (value > std::numeric_limits<T>::max())
-      fields.wrong(key, fmt::format("{} is {}; it must be {} to {}", key, value, least, std::numeric_limits<T>::max()));
-    else
-      out.push_back(static_cast<T>(value));
+  for (const std::int64_t value : list.values()) out.push_back(static_cast<T>(value));
 }
 
 void read_vary(YamlDocument& document, YamlMap fields, search::ArchitectureRanges& ranges) {
-  read_list(document, fields, "layers", 1, ranges.layers);
-  read_list(document, fields, "dense_layers", 0, ranges.dense_layers);
-  read_list(document, fields, "hidden", 1, ranges.hidden);
-  read_list(document, fields, "heads", 1, ranges.heads);
-  read_list(document, fields, "dense_width", 1, ranges.dense_width);
-  read_list(document, fields, "experts", 1, ranges.experts);
-  read_list(document, fields, "top_k", 1, ranges.top_k);
-  read_list(document, fields, "expert_width", 1, ranges.expert_width);
-  read_list(document, fields, "shared_experts", 0, ranges.shared_experts);
-  read_list(document, fields, "mtp_layers", 0, ranges.mtp_layers);
+  read_list(document, fields, "layers", 1, kMostLayers, ranges.layers);
+  read_list(document, fields, "dense_layers", 0, kMostLayers, ranges.dense_layers);
+  read_list(document, fields, "hidden", 1, kMostWidth, ranges.hidden);
+  read_list(document, fields, "heads", 1, kMostCount, ranges.heads);
+  read_list(document, fields, "dense_width", 1, kMostWidth, ranges.dense_width);
+  read_list(document, fields, "experts", 1, kMostCount, ranges.experts);
+  read_list(document, fields, "top_k", 1, kMostCount, ranges.top_k);
+  read_list(document, fields, "expert_width", 1, kMostWidth, ranges.expert_width);
+  read_list(document, fields, "shared_experts", 0, kMostCount, ranges.shared_experts);
+  read_list(document, fields, "mtp_layers", 0, graph_build::kMostMtpLayers, ranges.mtp_layers);
   fields.finish();
   const std::int64_t combinations = search::combinations_of(ranges);
   if (combinations > search::kMostArchitectures)
@@ -137,13 +138,20 @@ void read_bounds(YamlMap fields, search::ArchitectureBounds& bounds) {
 }
 
 void read_layouts(YamlDocument& document, YamlMap fields, search::LayoutRanges& ranges) {
-  read_list(document, fields, "tensor", 1, ranges.tensor);
-  read_list(document, fields, "context", 1, ranges.context);
-  read_list(document, fields, "pipeline", 1, ranges.pipeline);
-  read_list(document, fields, "virtual_pipeline", 1, ranges.virtual_pipeline);
-  read_list(document, fields, "expert", 1, ranges.expert);
-  read_list(document, fields, "micro_batch", 1, ranges.micro_batch);
+  read_list(document, fields, "tensor", 1, kMostDegree, ranges.tensor);
+  read_list(document, fields, "context", 1, kMostDegree, ranges.context);
+  read_list(document, fields, "pipeline", 1, kMostDegree, ranges.pipeline);
+  read_list(document, fields, "virtual_pipeline", 1, kMostDegree, ranges.virtual_pipeline);
+  read_list(document, fields, "expert", 1, kMostDegree, ranges.expert);
+  read_list(document, fields, "micro_batch", 1, kMostDegree, ranges.micro_batch);
   fields.finish();
+  std::size_t layouts = 1;  // of six lists of at most kMostValues: no overflow
+  for (const std::size_t size : {ranges.tensor.size(), ranges.context.size(), ranges.pipeline.size(),
+                                 ranges.virtual_pipeline.size(), ranges.expert.size(), ranges.micro_batch.size()})
+    layouts *= std::max<std::size_t>(size, 1);
+  if (layouts > kMostLayouts)
+    document.wrong(fields.line(), fmt::format("layouts has {} combinations; it must have {} at most: list fewer values",
+                                              layouts, kMostLayouts));
 }
 
 }  // namespace

@@ -7,10 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "planner/graph_build/device_shapes.h"
 #include "planner/graph_build/layer_placement.h"
-#include "planner/graph_build/pipeline_schedule.h"
-#include "planner/graph_build/static_memory.h"
 #include "planner/search/layout_trial.h"
 #include "planner/simulate/layer_sums.h"
 #include "planner/threads/parallel.h"
@@ -18,7 +15,7 @@
 namespace tidemark::search {
 namespace {
 
-constexpr PlacementEffort kEvenStages{.bounding_rounds = 0, .passes = 0, .branches = 0, .kept = 1};
+constexpr PlacementEffort kEvenStages{.bounding_rounds = 0, .work = 0, .branches = 0, .kept = 1};
 
 template <class T>
 std::vector<T> or_own(const std::vector<T>& list, T own) {
@@ -60,30 +57,11 @@ std::vector<graph_build::ParallelSpec> layouts_of(const ArchitectureSearchReques
   return list;
 }
 
-/// What the worst rank has left beside static memory and the inputs of the layers in flight; below 0: nothing fits.
-Bytes spare_bytes(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
-  const graph_build::ParallelSpec& p = job.parallel;
-  const Bytes device =
-      plan.budget_bytes.value_or(plan.machine.visible_bytes) - graph_build::reserve_memory(plan.machine, p).total();
-  const Bytes host =
-      plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0;
-  const graph_build::PipelineShape shape{.ranks = p.pipeline,
-                                         .chunks = p.virtual_pipeline,
-                                         .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
-                                         .overlap = p.overlap_forward_backward};
-  const graph_build::DeviceShapes shapes = graph_build::device_shapes(job, plan.machine);
-  const Bytes input = shapes.local_tokens * shapes.hidden * graph_build::kActivationBytes;
-  const std::vector<std::int32_t> layers = graph_build::stage_layers(p);
-  Bytes spare = std::numeric_limits<Bytes>::max();
-  for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
-    std::int64_t held = 0;
-    for (std::size_t stage = static_cast<std::size_t>(rank); stage < layers.size();
-         stage += static_cast<std::size_t>(p.pipeline))
-      held += layers[stage];
-    const Bytes inputs = graph_build::in_flight_passes(shape, rank) * held / p.virtual_pipeline * input;
-    spare = std::min(spare, device - graph_build::static_memory(job, rank).least_device_bytes(host) - inputs);
-  }
-  return spare;
+void take_layout(ArchitectureFigures& figures, const PricedLayout& priced) {
+  figures.fits = true;
+  figures.layout = priced.layout;
+  figures.step_ns = priced.step_ns;
+  figures.spare_bytes = priced.spare_bytes;
 }
 
 /// The search for one architecture's layout.
@@ -104,24 +82,29 @@ class LayoutPicker {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const auto& [bound_ns, parallel] : layouts_) {
       least = std::min(least, bound_ns);
-      if (request_.prune && figures_.fits && bound_ns >= figures_.step_ns) {
+      if (request_.prune && bound_ns >= best_ns_) {
         ++figures_.bounded_away;
         continue;
       }
       if (Status status = look_at(parallel); !status) return status.error();
     }
     figures_.bound_ns = layouts_.empty() ? 0 : least;
+    std::ranges::stable_sort(fitting_, {}, &PricedLayout::step_ns);
+    if (!fitting_.empty()) {
+      take_layout(figures_, fitting_.front());
+      figures_.slower.assign(fitting_.begin() + 1, fitting_.end());
+    }
     return std::move(figures_);
   }
 
  private:
-  /// Some rank is busy for as long as the mean of all, in every micro-batch.
+  /// Some rank computes as long as the mean of all, in every micro-batch.
   Status bound() {
     for (graph_build::ParallelSpec& parallel : layouts_of(request_, job_)) {
       job_.parallel = parallel;
-      const Result<std::int64_t> lanes = sums_.lane_ns(job_);
-      if (!lanes) return lanes.error();
-      layouts_.emplace_back(lanes.value() * parallel.micro_batches() / parallel.pipeline, std::move(parallel));
+      const Result<std::int64_t> compute = sums_.compute_ns(job_);
+      if (!compute) return compute.error();
+      layouts_.emplace_back(compute.value() * parallel.micro_batches() / parallel.pipeline, std::move(parallel));
     }
     std::ranges::stable_sort(layouts_, {}, [](const auto& entry) { return entry.first; });
     return {};
@@ -139,12 +122,10 @@ class LayoutPicker {
       ++figures_.over_memory;
       return {};
     }
-    if (figures_.fits && best.step_ns >= figures_.step_ns) return {};
-    figures_.fits = true;
-    figures_.step_ns = best.step_ns;
-    figures_.spare_bytes = spare;
-    figures_.layout = {.parallel = job_.parallel, .spread = Spread::found, .placement = best.placement};
-    figures_.layout.parallel.slots.clear();
+    best_ns_ = std::min(best_ns_, best.step_ns);
+    SearchLayout layout{.parallel = job_.parallel, .spread = Spread::found, .placement = best.placement};
+    layout.parallel.slots.clear();
+    fitting_.push_back({.layout = std::move(layout), .step_ns = best.step_ns, .spare_bytes = spare});
     return {};
   }
 
@@ -153,6 +134,8 @@ class LayoutPicker {
   simulate::PassTimeTable table_;
   simulate::LayerSums sums_;
   std::vector<std::pair<std::int64_t, graph_build::ParallelSpec>> layouts_;
+  std::vector<PricedLayout> fitting_;
+  std::int64_t best_ns_ = std::numeric_limits<std::int64_t>::max();  ///< of fitting_
   ArchitectureFigures figures_;
 };
 
@@ -219,7 +202,7 @@ class ArchitectureSearcher {
   /// others may join.
   Status plan_pareto() {
     std::size_t planned = 0;
-    if (result_.given) {
+    while (result_.given && !result_.fitting[*result_.given].planned) {
       if (Status status = plan(*result_.given); !status) return status;
       sort();
     }
@@ -247,14 +230,22 @@ class ArchitectureSearcher {
     if (!placed) return placed.error();
     figures.layout.placement = std::move(placed.value().placement);
     figures.layout.parallel.head_stage = request.job.parallel.head_stage;
+    figures.spare_bytes = spare_bytes(request_.plan, request.job);
     const Result<plan::PlanOutcome> outcome = plan::plan_step(request);
     if (!outcome) return outcome.error();
-    figures.planned = layout_figures(outcome.value());
-    if (figures.planned->fits && !is_too_slow(figures.planned->step_ns)) {
-      figures.step_ns = figures.planned->step_ns;
+    const LayoutFigures planned = layout_figures(outcome.value());
+    if (planned.fits && !is_too_slow(planned.step_ns)) {
+      figures.planned = planned;
+      figures.step_ns = planned.step_ns;
       return {};
     }
-    ++(figures.planned->fits ? result_.over_step : result_.misfit);
+    // The next layout may need less, or more.
+    if (!figures.slower.empty() && !is_too_slow(figures.slower.front().step_ns)) {
+      take_layout(figures, figures.slower.front());
+      figures.slower.erase(figures.slower.begin());
+      return {};
+    }
+    ++(planned.fits ? result_.over_step : result_.misfit);
     result_.fitting.erase(result_.fitting.begin() + static_cast<std::ptrdiff_t>(at));
     return {};
   }

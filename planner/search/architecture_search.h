@@ -2,7 +2,7 @@
 // Which architectures of a space train fastest on a number of devices: each with the best layout found for it, and of
 // those that no other beats in both speed and active parameters the plans.
 //
-// Layouts of one architecture are looked at in the order of a bound, what the mean rank is busy for, and passed over
+// Layouts of one architecture are looked at in the order of a bound, the compute of the mean rank, and passed over
 // once it is above the best found. What is looked at is priced by sums over layers (simulate/layer_sums.h) on even
 // stages with the main head where it is faster. The Pareto set and the job's own model are placed (auto_placement.h)
 // and carried through the planner, in turn, until no member is without a plan; only those figures are a plan's.
@@ -20,6 +20,13 @@
 
 namespace tidemark::search {
 
+/// A layout by its schedule of passes.
+struct PricedLayout {
+  SearchLayout layout;  ///< of Spread::found
+  std::int64_t step_ns = 0;
+  Bytes spare_bytes = 0;
+};
+
 /// One architecture with the best of its layouts. Modelled.
 struct ArchitectureFigures {
   std::size_t id = 0;             ///< in the space
@@ -32,6 +39,7 @@ struct ArchitectureFigures {
   std::int32_t bounded_away = 0;  ///< layouts whose bound is above the best
   std::int32_t over_memory = 0;   ///< layouts that leave nothing to spare
   std::optional<LayoutFigures> planned;
+  std::vector<PricedLayout> slower;  ///< those priced that were not taken yet, for where a plan does not fit
 };
 
 struct ArchitectureSearchRequest {

@@ -40,12 +40,12 @@ ModelSpec model_of(const ModelSpec& base, const ArchitectureRanges& ranges,
                    const std::array<std::int64_t, 10>& values) {
   ModelSpec model = base;
   const auto [layers, dense, hidden, heads, dense_width, experts, top_k, width, shared, mtp] = values;
-  model.layers.assign(static_cast<std::size_t>(std::max<std::int64_t>(layers, 0)), LayerKind::moe);
-  std::fill_n(model.layers.begin(), std::clamp<std::int64_t>(dense, 0, layers), LayerKind::dense);
+  model.layers.assign(static_cast<std::size_t>(layers), LayerKind::moe);
+  std::fill_n(model.layers.begin(), base.has_experts() ? dense : layers, LayerKind::dense);
   if (ranges.layers.empty() && ranges.dense_layers.empty()) model.layers = base.layers;
   model.hidden = hidden;
   if (base.attention.kind == graph_build::AttentionSpec::Kind::gqa && base.attention.heads > 0)
-    model.attention.kv_heads = std::max<std::int64_t>(1, base.attention.kv_heads * heads / base.attention.heads);
+    model.attention.kv_heads = base.attention.kv_heads * heads / base.attention.heads;
   model.attention.heads = heads;
   model.dense_width = dense_width;
   model.moe.experts = experts;
@@ -61,6 +61,14 @@ bool is_outside(const graph_build::ParameterCount& count, const ArchitectureBoun
   const auto below = [](double value, const std::optional<double>& least) { return least && value < *least; };
   return above(count.total_with_mtp, bounds.most_parameters) || below(count.total_with_mtp, bounds.least_parameters) ||
          above(count.active, bounds.most_active) || below(count.active, bounds.least_active);
+}
+
+/// Combinations that are no architecture of their own; empty: it is one.
+std::string contradiction_in(const ModelSpec& base, const std::array<std::int64_t, 10>& values) {
+  const auto [layers, dense, hidden, heads, dense_width, experts, top_k, width, shared, mtp] = values;
+  if (base.has_experts() && dense > layers) return "dense_layers";
+  const bool is_gqa = base.attention.kind == graph_build::AttentionSpec::Kind::gqa && base.attention.heads > 0;
+  return is_gqa && base.attention.kv_heads * heads % base.attention.heads != 0 ? "heads" : "";
 }
 
 /// Rules that no layout can mend: those of a layout of one device.
@@ -100,6 +108,10 @@ ArchitectureSpace enumerate_architectures(const graph_build::JobSpec& job, const
       const auto size = static_cast<std::int64_t>(lists[i].size());
       values[i] = lists[i][static_cast<std::size_t>(rest % size)];
       rest /= size;
+    }
+    if (const std::string key = contradiction_in(job.model, values); !key.empty()) {
+      ++space.refused[key];
+      continue;
     }
     Architecture architecture{.model = model_of(job.model, ranges, values), .parameters = {}};
     // Counted first: bounds leave most of a space out, and rules cost more.

@@ -49,7 +49,7 @@ struct ArchitectureSpace {
 };
 
 /// Combinations of a space at most.
-inline constexpr std::int64_t kMostArchitectures = 1'000'000;
+inline constexpr std::int64_t kMostArchitectures = 200'000;
 
 /// REQUIRES: at most kMostArchitectures combinations; find_problems(job) is empty. One thread.
 [[nodiscard]] ArchitectureSpace enumerate_architectures(const graph_build::JobSpec& job,

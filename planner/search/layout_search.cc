@@ -25,7 +25,7 @@ constexpr std::size_t kBatch = 8;         ///< layouts planned side by side: the
 constexpr std::size_t kSharpened = 2048;  ///< layouts whose passes are played side by side
 constexpr std::int32_t kFewRanks = 4;     ///< up to here all ranks are planned at once
 /// A layout that is looked at is one of dozens, so its placement is searched with less work than a job's own.
-constexpr PlacementEffort kPlacementEffort{.bounding_rounds = 48, .passes = 1'000'000, .branches = 20'000, .kept = 1};
+constexpr PlacementEffort kPlacementEffort{.bounding_rounds = 48, .work = 1'000'000, .branches = 20'000, .kept = 1};
 
 plan::PlanRequest request_for(const plan::PlanRequest& plan, const SearchLayout& layout) {
   plan::PlanRequest request = plan;
@@ -205,7 +205,7 @@ class LayoutSearcher {
     if (Status status = look_at(batch); !status || !request_.place) return status;
     std::vector<std::size_t> unplaced;
     for (const std::size_t id : batch)
-      if (layouts_[id].parallel.pipeline > 1 && placed_.insert(degrees_text(layouts_[id])).second)
+      if (layouts_[id].parallel.pipeline > 1 && is_searchable(job_of(id)) && placed_.insert(degrees_text(layouts_[id])).second)
         unplaced.push_back(id);
     std::vector<std::optional<SearchLayout>> found(unplaced.size());
     Status status = threads::parallel_try_each(unplaced.size(), [&](std::size_t i) -> Status {

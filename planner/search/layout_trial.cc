@@ -1,8 +1,11 @@
 #include "planner/search/layout_trial.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
+#include "planner/graph_build/device_shapes.h"
+#include "planner/graph_build/layer_placement.h"
 #include "planner/graph_build/pipeline_schedule.h"
 #include "planner/graph_build/static_memory.h"
 
@@ -17,13 +20,28 @@ std::int64_t layers_of(const graph_build::ParallelSpec& parallel, std::int32_t r
   return layers;
 }
 
+/// What is left for static memory and activations, and what state may be offloaded to.
+struct Budgets {
+  Bytes device = 0, host = 0;
+};
+
+Budgets budgets_of(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
+  return {.device = plan.budget_bytes.value_or(plan.machine.visible_bytes) -
+                    graph_build::reserve_memory(plan.machine, job.parallel).total(),
+          .host = plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0};
+}
+
+graph_build::PipelineShape shape_of(const graph_build::ParallelSpec& p) {
+  return {.ranks = p.pipeline,
+          .chunks = p.virtual_pipeline,
+          .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
+          .overlap = p.overlap_forward_backward};
+}
+
 }  // namespace
 
 StaticFit static_fit(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
-  const Bytes device = plan.budget_bytes.value_or(plan.machine.visible_bytes) -
-                       graph_build::reserve_memory(plan.machine, job.parallel).total();
-  const Bytes host =
-      plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0;
+  const auto [device, host] = budgets_of(plan, job);
   StaticFit fit{.possible = true};
   for (std::int32_t rank = 0; rank < job.parallel.pipeline; ++rank) {
     const graph_build::StaticMemory memory = graph_build::static_memory(job, rank);
@@ -35,10 +53,7 @@ StaticFit static_fit(const plan::PlanRequest& plan, const graph_build::JobSpec& 
 
 std::vector<std::int32_t> worst_ranks(const graph_build::JobSpec& job) {
   const graph_build::ParallelSpec& p = job.parallel;
-  const graph_build::PipelineShape shape{.ranks = p.pipeline,
-                                         .chunks = p.virtual_pipeline,
-                                         .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
-                                         .overlap = p.overlap_forward_backward};
+  const graph_build::PipelineShape shape = shape_of(p);
   std::int64_t most_flight = -1;
   Bytes most_static = -1;
   std::set<std::int32_t> ranks = {p.pipeline - 1};
@@ -53,6 +68,31 @@ std::vector<std::int32_t> worst_ranks(const graph_build::JobSpec& job) {
   }
   ranks.insert({by_flight, by_static});
   return {ranks.begin(), ranks.end()};
+}
+
+Bytes spare_bytes(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
+  const graph_build::ParallelSpec& p = job.parallel;
+  const Bytes device =
+      plan.budget_bytes.value_or(plan.machine.visible_bytes) - graph_build::reserve_memory(plan.machine, p).total();
+  const Bytes host =
+      plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0;
+  const graph_build::PipelineShape shape{.ranks = p.pipeline,
+                                         .chunks = p.virtual_pipeline,
+                                         .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
+                                         .overlap = p.overlap_forward_backward};
+  const graph_build::DeviceShapes shapes = graph_build::device_shapes(job, plan.machine);
+  const Bytes input = shapes.local_tokens * shapes.hidden * graph_build::kActivationBytes;
+  const std::vector<std::int32_t> layers = graph_build::stage_layers(p);
+  Bytes spare = std::numeric_limits<Bytes>::max();
+  for (std::int32_t rank = 0; rank < p.pipeline; ++rank) {
+    std::int64_t held = 0;
+    for (std::size_t stage = static_cast<std::size_t>(rank); stage < layers.size();
+         stage += static_cast<std::size_t>(p.pipeline))
+      held += layers[stage];
+    const Bytes inputs = graph_build::in_flight_passes(shape, rank) * held / p.virtual_pipeline * input;
+    spare = std::min(spare, budgets.device - graph_build::static_memory(job, rank).least_device_bytes(budgets.host) - inputs);
+  }
+  return spare;
 }
 
 Result<std::int64_t> keep_all_ns(plan::PlanRequest request) {

@@ -20,6 +20,10 @@ struct StaticFit {
 /// Of `job` under the budgets and the policy of `plan`. REQUIRES: find_problems(job) is empty. Any thread.
 [[nodiscard]] StaticFit static_fit(const plan::PlanRequest& plan, const graph_build::JobSpec& job);
 
+/// What the worst rank has left beside static memory, less what the policy may offload, and the inputs of the layers in
+/// flight; below 0: nothing fits that keeps those on the device. REQUIRES: find_problems(job) is empty.
+[[nodiscard]] Bytes spare_bytes(const plan::PlanRequest& plan, const graph_build::JobSpec& job);
+
 /// Ranks likely to be short of memory, ascending: most layers in flight, most static memory, the output head.
 [[nodiscard]] std::vector<std::int32_t> worst_ranks(const graph_build::JobSpec& job);
 

@@ -15,6 +15,13 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+/// A search goes no further: its tables grow with the square of the layers, and with layers times stages.
+inline constexpr std::int64_t kMostPlacedLayers = 512, kMostPlacedStages = 256;
+[[nodiscard]] inline bool is_searchable(const graph_build::JobSpec& job) {
+  return static_cast<std::int64_t>(job.model.layers.size()) <= kMostPlacedLayers &&
+         job.parallel.stages() <= kMostPlacedStages;
+}
+
 /// Sets slots and head stage. REQUIRES: as many counts as stages, which sum to the model's layers.
 void place(const graph_build::ModelSpec& model, const Placement& placement, graph_build::ParallelSpec& parallel);
 

@@ -38,33 +38,29 @@ Result<std::int32_t> ChunkCatalogue::chunk_of(std::int32_t stage, std::int32_t f
   return known_[key] = static_cast<std::int32_t>(same);
 }
 
-Result<StageChoices> StageChoices::of(ChunkCatalogue& catalogue, bool is_head_apart, std::int32_t most) {
-  StageChoices choices;
-  const std::int32_t stages = catalogue.stages();
-  choices.layers_ = catalogue.layers();
-  choices.most_ = most;
-  choices.is_head_apart_ = is_head_apart;
-  choices.class_of_.assign(static_cast<std::size_t>(stages), 1);
-  choices.class_of_.back() = 2;
-  choices.class_of_.front() = 0;
-  const auto width = static_cast<std::size_t>(choices.layers_ + 1) * static_cast<std::size_t>(most + 1);
-  choices.chunks_.assign(3 * width, -1);
-  for (std::int32_t kind = 0; kind < 3; ++kind) {
-    const std::int32_t stage = kind == 0 ? 0 : kind == 2 ? stages - 1 : 1;
-    if (kind == 1 ? stages < 3 : kind == 2 && stages < 2) continue;
-    for (std::int32_t first = 0; first <= (kind == 0 ? 0 : choices.layers_); ++first)
-      for (std::int32_t layers = 0; layers <= std::min(most, choices.layers_ - first); ++layers) {
-        const bool is_end = first + layers == choices.layers_;
-        // The last stage takes what is left, nothing where the main head is apart from it.
-        if (stage + 1 == stages && (!is_end || (is_head_apart && layers > 0))) continue;
-        const Result<std::int32_t> chunk = catalogue.chunk_of(stage, first, layers, is_head_apart);
-        if (!chunk) return chunk.error();
-        choices.chunks_[static_cast<std::size_t>(kind) * width +
-                        static_cast<std::size_t>(first) * static_cast<std::size_t>(most + 1) +
-                        static_cast<std::size_t>(layers)] = chunk.value();
-      }
-  }
-  return choices;
+StageChoices::StageChoices(ChunkCatalogue& catalogue, bool is_head_apart, std::int32_t most)
+    : catalogue_(&catalogue),
+      is_head_apart_(is_head_apart),
+      most_(most),
+      chunks_(3 * static_cast<std::size_t>(catalogue.layers() + 1) * static_cast<std::size_t>(most + 1), kUnknown) {}
+
+std::int32_t StageChoices::look_up(std::int32_t stage, std::int32_t first, std::int32_t layers) {
+  const bool is_end = first + layers == this->layers();
+  // The first stage begins with the first layer; the last takes what is left, nothing where the head is apart from it.
+  if (first + layers > this->layers() || (stage == 0 && first > 0)) return -1;
+  if (stage + 1 == stages() && (!is_end || (is_head_apart_ && layers > 0))) return -1;
+  const Result<std::int32_t> chunk = catalogue_->chunk_of(stage, first, layers, is_head_apart_);
+  if (chunk) return chunk.value();
+  if (status_) status_ = chunk.error();
+  return -1;
+}
+
+Status StageChoices::fill() {
+  for (const std::int32_t stage : {std::int32_t{0}, std::int32_t{1}, stages() - 1})
+    for (std::int32_t first = 0; stage < stages() && first <= (stage == 0 ? 0 : layers()); ++first)
+      for (std::int32_t layers = 0; layers <= std::min(most_, this->layers() - first); ++layers)
+        static_cast<void>(chunk(stage, first, layers));
+  return status_;
 }
 
 StageSum::StageSum(const ChunkCatalogue& catalogue,
@@ -80,7 +76,7 @@ StageSum::StageSum(const ChunkCatalogue& catalogue,
     }
 }
 
-double StageSum::of(const StageChoices& choices, const std::vector<std::int32_t>& layers) const {
+double StageSum::of(StageChoices& choices, const std::vector<std::int32_t>& layers) const {
   double sum = 0;
   std::int32_t first = 0;
   for (std::size_t stage = 0; stage < layers.size(); ++stage) {
@@ -90,7 +86,7 @@ double StageSum::of(const StageChoices& choices, const std::vector<std::int32_t>
   return sum;
 }
 
-LeastSum::LeastSum(const StageSum& sum, const StageChoices& choices)
+LeastSum::LeastSum(const StageSum& sum, StageChoices& choices)
     : width_(static_cast<std::size_t>(choices.layers()) + 1),
       rest_((static_cast<std::size_t>(choices.stages()) + 1) * width_, kNoPlacement),
       taken_(static_cast<std::size_t>(choices.stages()) * width_, -1) {

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "core/result.h"
@@ -41,30 +40,46 @@ class ChunkCatalogue {
   std::vector<std::array<std::int64_t, 2 * simulate::kPassSpans>> spans_;
 };
 
-/// For each stage, what it may hold: the chunk's number by first layer and number of layers; -1: it may not. Filled for
-/// one place of the main head.
+/// For each stage, what it may hold: the chunk's number by first layer and number of layers; -1: it may not. For one
+/// place of the main head. Chunks are looked up when they are first asked for.
 class StageChoices {
  public:
-  /// `most`: layers a stage may hold. Errors: those of ChunkCatalogue::chunk_of.
-  static Result<StageChoices> of(ChunkCatalogue& catalogue, bool is_head_apart, std::int32_t most);
+  /// `most`: layers a stage may hold. `catalogue` outlives it.
+  StageChoices(ChunkCatalogue& catalogue, bool is_head_apart, std::int32_t most);
 
-  [[nodiscard]] std::int32_t chunk(std::int32_t stage, std::int32_t first, std::int32_t layers) const {
-    return chunks_[(static_cast<std::size_t>(class_of_[static_cast<std::size_t>(stage)]) *
-                        static_cast<std::size_t>(layers_ + 1) +
-                    static_cast<std::size_t>(first)) *
-                       static_cast<std::size_t>(most_ + 1) +
-                   static_cast<std::size_t>(layers)];
+  [[nodiscard]] std::int32_t chunk(std::int32_t stage, std::int32_t first, std::int32_t layers) {
+    std::int32_t& known = chunks_[index(stage, first, layers)];
+    if (known == kUnknown) known = look_up(stage, first, layers);
+    return known;
   }
-  [[nodiscard]] std::int32_t stages() const { return static_cast<std::int32_t>(class_of_.size()); }
-  [[nodiscard]] std::int32_t layers() const { return layers_; }
+  /// Looks all of them up, as sums over stages need. Errors: those of ChunkCatalogue::chunk_of.
+  [[nodiscard]] Status fill();
+  /// The first error of a chunk that was looked up since; that chunk counts as one that may not be.
+  [[nodiscard]] const Status& status() const { return status_; }
+
+  [[nodiscard]] std::int32_t stages() const { return catalogue_->stages(); }
+  [[nodiscard]] std::int32_t layers() const { return catalogue_->layers(); }
   [[nodiscard]] std::int32_t most() const { return most_; }
-  [[nodiscard]] bool is_head_apart() const { return is_head_apart_; }
 
  private:
-  std::vector<std::int32_t> class_of_;  ///< first, between, last
+  static constexpr std::int32_t kUnknown = -2;
+
+  /// First, between, last.
+  [[nodiscard]] std::size_t class_of(std::int32_t stage) const {
+    return stage == 0 ? 0 : stage + 1 == stages() ? 2 : 1;
+  }
+  [[nodiscard]] std::size_t index(std::int32_t stage, std::int32_t first, std::int32_t layers) const {
+    const auto width = static_cast<std::size_t>(most_ + 1);
+    return (class_of(stage) * static_cast<std::size_t>(this->layers() + 1) + static_cast<std::size_t>(first)) * width +
+           static_cast<std::size_t>(layers);
+  }
+  [[nodiscard]] std::int32_t look_up(std::int32_t stage, std::int32_t first, std::int32_t layers);
+
+  ChunkCatalogue* catalogue_;
+  bool is_head_apart_;
+  std::int32_t most_;
   std::vector<std::int32_t> chunks_;
-  std::int32_t layers_ = 0, most_ = 0;
-  bool is_head_apart_ = false;
+  Status status_;
 };
 
 /// A sum over stages: what each chunk would cost at each stage.
@@ -76,7 +91,7 @@ class StageSum {
   [[nodiscard]] double at(std::int32_t stage, std::int32_t chunk) const {
     return costs_[static_cast<std::size_t>(stage) * chunks_ + static_cast<std::size_t>(chunk)];
   }
-  [[nodiscard]] double of(const StageChoices& choices, const std::vector<std::int32_t>& layers) const;
+  [[nodiscard]] double of(StageChoices& choices, const std::vector<std::int32_t>& layers) const;
 
  private:
   std::size_t chunks_;
@@ -86,7 +101,8 @@ class StageSum {
 /// The least of a sum over all placements from each stage and first layer on; `rest(0, 0)` is that of whole placements.
 class LeastSum {
  public:
-  LeastSum(const StageSum& sum, const StageChoices& choices);
+  /// REQUIRES: choices.fill() was called before `sum` was made.
+  LeastSum(const StageSum& sum, StageChoices& choices);
   [[nodiscard]] double rest(std::int32_t stage, std::int32_t first) const {
     return rest_[static_cast<std::size_t>(stage) * width_ + static_cast<std::size_t>(first)];
   }

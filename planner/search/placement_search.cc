@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "planner/search/placement_costs.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::size_t kMostPaths = 32;  ///< kept for passing placements over
 constexpr std::size_t kImproved = 4;    ///< placements whose layers are moved
+constexpr std::int64_t kSumsAPass = 16;  ///< terms of sums that take as long as a pass to play
 constexpr std::size_t kMoved = 64;      ///< neighbours of a placement that are played
 
 using Weights = std::vector<std::array<double, 2 * simulate::kPassSpans>>;
@@ -77,21 +80,20 @@ std::vector<std::vector<std::int32_t>> even_counts(std::int32_t layers, std::int
 /// Placements with the main head in one place.
 class HeadSearch {
  public:
+  /// `most`: layers a stage may hold.
   HeadSearch(const graph_build::JobSpec& job, simulate::ChunkTimes& times, simulate::PassClock clock,
-             const PlacementEffort& effort, bool is_head_apart)
+             const PlacementEffort& effort, bool is_head_apart, std::int32_t most)
       : catalogue_(job, times),
         clock_(std::move(clock)),
         effort_(effort),
         is_head_apart_(is_head_apart),
+        choices_(catalogue_, is_head_apart, most),
         ranks_(static_cast<std::size_t>(job.parallel.pipeline)) {}
 
-  /// `most`: layers a stage may hold.
-  Status run(std::int32_t most) {
-    Result<StageChoices> choices = StageChoices::of(catalogue_, is_head_apart_, most);
-    if (!choices) return choices.error();
-    choices_ = std::move(choices).value();
+  Status run() {
     if (Status status = start(); !status) return status;
-    if (steps_.empty() || effort_.bounding_rounds == 0) return {};
+    if (steps_.empty() || effort_.bounding_rounds == 0) return choices_.status();
+    if (Status status = choices_.fill(); !status) return status;
     if (Status status = bound(); !status) return status;
     if (is_proven()) return {};
     if (Status status = improve(); !status) return status;
@@ -107,7 +109,7 @@ class HeadSearch {
   [[nodiscard]] bool is_proven() const { return bound_ns_ >= best_ns_; }
 
   /// A stage may not hold what `layers` asks of it.
-  [[nodiscard]] bool is_legal(const std::vector<std::int32_t>& layers) const {
+  [[nodiscard]] bool is_legal(const std::vector<std::int32_t>& layers) {
     std::int32_t first = 0;
     for (std::int32_t stage = 0; stage < choices_.stages(); ++stage) {
       const std::int32_t count = layers[static_cast<std::size_t>(stage)];
@@ -117,7 +119,7 @@ class HeadSearch {
     return first == choices_.layers();
   }
 
-  [[nodiscard]] simulate::StageTimes times_of(const std::vector<std::int32_t>& layers) const {
+  [[nodiscard]] simulate::StageTimes times_of(const std::vector<std::int32_t>& layers) {
     simulate::StageTimes times(ranks_);
     std::size_t stage = 0;
     for (const std::int32_t chunk : chunks_of(layers)) times[stage++ % ranks_].push_back(catalogue_.time(chunk));
@@ -129,7 +131,7 @@ class HeadSearch {
     if (const auto known = steps_.find(layers); known != steps_.end()) return known->second;
     const Result<std::int64_t> step = clock_.step_ns(times_of(layers));
     if (!step) return step.error();
-    played_passes_ += clock_.passes();
+    work_ += clock_.passes();
     steps_[layers] = step.value();
     if (best_.empty() || step.value() < best_ns_) {
       best_ns_ = step.value();
@@ -141,7 +143,7 @@ class HeadSearch {
   Result<Weights> path(const std::vector<std::int32_t>& layers) {
     const Result<simulate::SchedulePath> path = clock_.path(times_of(layers));
     if (!path) return path.error();
-    played_passes_ += clock_.passes();
+    work_ += clock_.passes();
     return weights_of(path.value());
   }
 
@@ -167,9 +169,10 @@ class HeadSearch {
   Status bound() {
     SpanMeans means(spans_of_all(best_));
     for (int round = 0; round < effort_.bounding_rounds && !is_proven(); ++round) {
+      if (work_ > effort_.work) break;
       const Result<simulate::SchedulePath> longest = clock_.path(means.times(ranks_));
       if (!longest) return longest.error();
-      played_passes_ += clock_.passes();
+      work_ += clock_.passes();
       const Weights added = weights_of(longest.value());
       if (round == 0)
         mixture_ = added;
@@ -195,7 +198,7 @@ class HeadSearch {
     return {};
   }
 
-  [[nodiscard]] Weights spans_of_all(const std::vector<std::int32_t>& layers) const {
+  [[nodiscard]] Weights spans_of_all(const std::vector<std::int32_t>& layers) {
     Weights spans;
     for (const std::int32_t chunk : chunks_of(layers)) {
       const auto& of_chunk = catalogue_.spans(chunk);
@@ -204,7 +207,7 @@ class HeadSearch {
     return spans;
   }
 
-  [[nodiscard]] std::vector<std::int32_t> chunks_of(const std::vector<std::int32_t>& layers) const {
+  [[nodiscard]] std::vector<std::int32_t> chunks_of(const std::vector<std::int32_t>& layers) {
     std::vector<std::int32_t> chunks;
     std::int32_t first = 0;
     for (std::size_t stage = 0; stage < layers.size(); ++stage) {
@@ -243,7 +246,7 @@ class HeadSearch {
     std::ranges::sort(moved);
     if (moved.size() > kMoved) moved.resize(kMoved);
     for (auto& [sum, neighbour] : moved) {
-      if (played_passes_ > effort_.passes) return false;
+      if (work_ > effort_.work) return false;
       const Result<std::int64_t> step = play(neighbour);
       if (!step) return step.error();
       if (step.value() >= step_ns) continue;
@@ -259,7 +262,7 @@ class HeadSearch {
 
   /// One layer less here and one more there, with the most that a path says it takes.
   [[nodiscard]] std::vector<std::pair<double, std::vector<std::int32_t>>> neighbours(
-      const std::vector<std::int32_t>& layers) const {
+      const std::vector<std::int32_t>& layers) {
     std::vector<std::pair<double, std::vector<std::int32_t>>> list;
     for (std::size_t from = 0; from < layers.size(); ++from)
       for (std::size_t to = 0; to < layers.size(); ++to) {
@@ -267,9 +270,11 @@ class HeadSearch {
         std::vector<std::int32_t> moved = layers;
         --moved[from];
         ++moved[to];
+        if (work_ > effort_.work) return list;
         if (!is_legal(moved)) continue;
         double most = 0;
         for (const StageSum& sum : paths_) most = std::max(most, sum.of(choices_, moved));
+        work_ += static_cast<std::int64_t>(layers.size() * paths_.size()) / kSumsAPass;
         list.emplace_back(most, std::move(moved));
       }
     return list;
@@ -293,7 +298,7 @@ class HeadSearch {
       return step ? Status() : Status(step.error());
     }
     for (std::int32_t count : by_least(stage, first)) {
-      if (++branches_ > effort_.branches || played_passes_ > effort_.passes) {
+      if (++branches_ > effort_.branches || work_ > effort_.work) {
         branches_ = effort_.branches + 1;
         return {};
       }
@@ -314,7 +319,7 @@ class HeadSearch {
   }
 
   /// Layers that the stage may hold, the most promising under the sharpest mixture first.
-  [[nodiscard]] std::vector<std::int32_t> by_least(std::int32_t stage, std::int32_t first) const {
+  [[nodiscard]] std::vector<std::int32_t> by_least(std::int32_t stage, std::int32_t first) {
     std::vector<std::pair<double, std::int32_t>> ranked;
     for (std::int32_t count = 0; count <= std::min(choices_.most(), choices_.layers() - first); ++count) {
       const std::int32_t chunk = choices_.chunk(stage, first, count);
@@ -331,15 +336,15 @@ class HeadSearch {
   simulate::PassClock clock_;
   const PlacementEffort& effort_;
   bool is_head_apart_;
-  std::size_t ranks_;
   StageChoices choices_;
+  std::size_t ranks_;
   std::map<std::vector<std::int32_t>, std::int64_t> steps_;
   std::vector<std::int32_t> best_;
   std::int64_t best_ns_ = 0, bound_ns_ = 0;
   Weights mixture_, sharpest_;
   std::vector<StageSum> paths_;
   std::vector<LeastSum> least_;  ///< of paths_
-  std::int64_t played_passes_ = 0, branches_ = 0;
+  std::int64_t work_ = 0, branches_ = 0;
 };
 
 /// No stage of a placement that is as fast as an even one holds more: its micro-batches alone would take longer.
@@ -372,20 +377,24 @@ Result<std::int32_t> most_layers(const graph_build::JobSpec& job, simulate::Chun
 
 Result<PlacementSearchResult> search_placements(const graph_build::JobSpec& job, simulate::ChunkTimes& times,
                                                 const PlacementEffort& effort) {
+  if (!is_searchable(job))
+    return bad_input("parallel.placement: auto places at most " + std::to_string(kMostPlacedLayers) + " layers on " +
+                     std::to_string(kMostPlacedStages) + " stages; write noop_slots or ranks");
   Result<simulate::PassClock> clock = simulate::PassClock::of(job.parallel);
   if (!clock) return clock.error();
   const Result<std::int32_t> most = most_layers(job, times, clock.value());
   if (!most) return most.error();
-  std::vector<HeadSearch> searches;
+  std::vector<std::unique_ptr<HeadSearch>> searches;
   for (const bool is_head_apart : {false, true})
     if (!is_head_apart || (job.model.mtp_layers > 0 && job.parallel.pipeline > 1))
-      searches.emplace_back(job, times, clock.value(), effort, is_head_apart);
+      searches.push_back(std::make_unique<HeadSearch>(job, times, clock.value(), effort, is_head_apart, most.value()));
   const Status status =
-      threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i].run(most.value()); });
+      threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i]->run(); });
   if (!status) return status.error();
   PlacementSearchResult result;
   std::optional<std::int64_t> bound;
-  for (const HeadSearch& search : searches) {
+  for (const auto& searched : searches) {
+    const HeadSearch& search = *searched;
     if (search.steps().empty()) continue;
     for (const auto& [layers, step] : search.steps())
       result.best.push_back(

@@ -25,10 +25,10 @@ struct PlacedStep {
 };
 
 struct PlacementEffort {
-  int bounding_rounds = 160;         ///< placements that mixtures of paths lead to; 0: only even stages, no bound
-  std::int64_t passes = 10'000'000;  ///< played while layers are moved
-  std::int64_t branches = 200'000;   ///< of the depth-first search
-  std::size_t kept = 8;              ///< placements returned
+  int bounding_rounds = 160;          ///< placements that mixtures of paths lead to; 0: only even stages, no bound
+  std::int64_t work = 10'000'000;     ///< passes played, and sums over stages in their stead
+  std::int64_t branches = 200'000;    ///< of the depth-first search
+  std::size_t kept = 64;              ///< placements returned
 };
 
 struct PlacementSearchResult {
@@ -38,7 +38,8 @@ struct PlacementSearchResult {
   [[nodiscard]] bool proven() const { return best.front().step_ns <= bound_ns; }
 };
 
-/// `job` gives everything but the placement. Errors: those of building a chunk's graph. REQUIRES: find_problems(job) is
+/// `job` gives everything but the placement. Errors: those of building a chunk's graph; bad_input: the job is
+/// not is_searchable. REQUIRES: find_problems(job) is
 /// empty.
 [[nodiscard]] Result<PlacementSearchResult> search_placements(const graph_build::JobSpec& job,
                                                               simulate::ChunkTimes& times,

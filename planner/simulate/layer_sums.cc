@@ -51,7 +51,7 @@ Result<LayerTimes> LayerSums::layers_of(const graph_build::JobSpec& job) {
   return table_.layers_of(job);
 }
 
-Result<std::int64_t> LayerSums::lane_ns(const graph_build::JobSpec& job) {
+Result<std::int64_t> LayerSums::compute_ns(const graph_build::JobSpec& job) {
   const auto layers = static_cast<std::int32_t>(job.model.layers.size());
   const bool is_one = job.parallel.stages() == 1;
   std::int64_t sum = 0;
@@ -61,8 +61,7 @@ Result<std::int64_t> LayerSums::lane_ns(const graph_build::JobSpec& job) {
     if (is_one && !content.is_first) continue;
     const Result<ChunkTime> chunk = chunk_of(job, content);
     if (!chunk) return chunk.error();
-    for (const PassTime* pass : {&chunk.value().forward, &chunk.value().backward})
-      sum += job.parallel.overlap_forward_backward ? pass->compute_ns : pass->lane_ns;
+    sum += chunk.value().forward.compute_ns + chunk.value().backward.compute_ns;
   }
   return sum;
 }

@@ -3,10 +3,6 @@
 // layers of one chunk hide of each other's communication is left out, and the ends of the pipeline are added to the
 // chunk that has them. For searches that look at thousands of models; tests hold it against the chunks' own graphs.
 
-#include <map>
-#include <mutex>
-#include <string>
-
 #include "core/result.h"
 #include "planner/simulate/pass_times.h"
 
@@ -20,9 +16,8 @@ class LayerSums final : public ChunkTimes {
   [[nodiscard]] Result<ChunkTime> chunk_of(const graph_build::JobSpec& job, const ChunkContent& content) override;
   [[nodiscard]] Result<LayerTimes> layers_of(const graph_build::JobSpec& job) override;
 
-  /// What all chunks of one micro-batch keep the compute lanes busy for, forward and backward, ns: the same for every
-  /// placement with the main head on the last stage. Passes that may run interleaved count with their compute alone.
-  [[nodiscard]] Result<std::int64_t> lane_ns(const graph_build::JobSpec& job);
+  /// Compute of all chunks of one micro-batch, forward and backward, ns: the same for every placement.
+  [[nodiscard]] Result<std::int64_t> compute_ns(const graph_build::JobSpec& job);
 
  private:
   PassTimeTable& table_;

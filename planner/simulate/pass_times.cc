@@ -71,13 +71,14 @@ PassTime play(const Graph& graph, const RankWork& work, const std::vector<Part>&
 }
 
 /// What tells apart the degrees that op times depend on.
-std::string key_of(const graph_build::ParallelSpec& p) {
+std::string key_of(const graph_build::ParallelSpec& p, const Machine& machine) {
   std::string key;
+  const bool sends_inside_node = std::int64_t{p.tensor} * p.context * p.data < machine.devices_per_node();
   for (const std::int64_t number :
        {std::int64_t{p.tensor}, std::int64_t{p.context}, std::int64_t{p.expert}, p.micro_batch,
         std::int64_t{p.expert_exchange_parts}, std::int64_t{p.tensor_extends_expert},
         std::int64_t{p.hierarchical_expert_communication}, std::int64_t{p.overlap_forward_backward},
-        std::int64_t{p.sequence_parallel},
+        std::int64_t{p.sequence_parallel}, std::int64_t{sends_inside_node},
         std::int64_t{p.sharded_gradients ? p.data : 0}})  // whole weights and gradients cross all of them in every pass
     key += std::to_string(number) + ' ';
   return key;
@@ -183,7 +184,7 @@ struct Busy {
 }  // namespace
 
 Result<ChunkTime> PassTimeTable::chunk_of(const graph_build::JobSpec& job, const ChunkContent& content) {
-  const std::string key = key_of(job, key_of(job.parallel), content);
+  const std::string key = key_of(job, key_of(job.parallel, machine_), content);
   if (const auto known = find(chunks_, mutex_, key)) return *known;
   const LoneChunk lone = lone_chunk(job, content);
   const Result<Graph> graph = graph_build::build_step_graph(lone.job, machine_, lone.rank, load_);
@@ -213,7 +214,7 @@ Result<StageTimes> ChunkTimes::times_of(const graph_build::JobSpec& job) {
 }
 
 Result<LayerTimes> PassTimeTable::layers_of(const graph_build::JobSpec& job) {
-  const std::string key = key_of(job.parallel);
+  const std::string key = key_of(job.parallel, machine_);
   if (const auto known = find(layers_, mutex_, key)) return *known;
   const graph_build::JobSpec single = single_layers(job);
   const Result<Graph> graph = graph_build::build_step_graph(single, machine_, 0, load_);

@@ -112,6 +112,31 @@ TEST(LayerSums, AreCloseToTheGraphsOfChunks) {
   }
 }
 
+/// The bound of a layout holds for every placement with the main head in either place, also with stages that are empty.
+TEST(LayerSums, TheComputeOfTheMeanRankBoundsEveryStep) {
+  const Machine machine = testing::ascend_910b();
+  int placements = 0;
+  for (const bool overlap : {false, true})
+    for (const std::int64_t mtp : {0, 1, 2})
+      for (const std::int32_t chunks : {1, 2, 4}) {
+        graph_build::JobSpec job = small_pangu();
+        job.model.mtp_layers = mtp;
+        job.parallel.virtual_pipeline = chunks;
+        job.parallel.overlap_forward_backward = overlap;
+        graph_build::fill_stages_evenly(job.model, job.parallel);
+        ASSERT_TRUE(graph_build::find_problems(job).empty()) << graph_build::find_problems(job).front().message;
+        simulate::PassTimeTable table(machine, 1.0, 1.0);
+        simulate::LayerSums sums(table);
+        const std::int64_t bound =
+            sums.compute_ns(job).value() * job.parallel.micro_batches() / job.parallel.pipeline;
+        const auto found = search_placements(job, sums, {.bounding_rounds = 8, .kept = 1000});
+        ASSERT_TRUE(found) << found.error().message;
+        for (const PlacedStep& placed : found.value().best) EXPECT_GE(placed.step_ns, bound);
+        placements += static_cast<int>(found.value().best.size());
+      }
+  EXPECT_GT(placements, 500);
+}
+
 class SmallSearch {
  public:
   SmallSearch() : plan_(request_of(small_pangu())) {
@@ -130,7 +155,7 @@ class SmallSearch {
     auto result = search_architectures({.plan = plan_,
                                         .space = space_,
                                         .devices = 16,
-                                        .layouts = {.tensor = {1, 4}, .pipeline = {2, 4}, .virtual_pipeline = {1, 2}},
+                                        .layouts = {.tensor = {1, 16}, .pipeline = {1, 2, 4}, .virtual_pipeline = {1, 2}},
                                         .bounds = bounds_,
                                         .most_planned = most_planned,
                                         .prune = prune});
