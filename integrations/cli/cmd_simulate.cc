@@ -122,6 +122,8 @@ class SimulateCommand final : public Command {
                                 "--prices keeps everything on every rank");
         !s)
       return s.error();
+    if (app_->count("--imbalance") > 0 && job_.imbalance.quantile)
+      return bad_input("--imbalance: --prices holds memory for one load; give a number such as 1.2");
     const Result<plan::PlanRequest> request = read_request(job_, &console);
     if (!request) return request.error();
     const plan::PlanRequest& plan = request.value();

@@ -114,9 +114,11 @@ class ScheduleComparison {
     price.published = schedule.published;
     const auto placement = schedule.chunks == 1 ? StagePlacement::looped : StagePlacement::zigzag;
     const JobSpec job = parts_.balanced(own_job_, schedule.chunks, placement);
-    if (const auto problems = graph_build::find_problems(job); !problems.empty()) {
-      // A job with two chunks is held to the rules of interleaved ones.
-      price.why_not = problems.front().key + ": " + problems.front().message;
+    // A batch need not be a multiple of the ranks as with interleaved chunks; the job's own holds all other rules of
+    // it.
+    for (const graph_build::SpecProblem& problem : graph_build::find_problems(job)) {
+      if (problem.key == "parallel.global_batch") continue;
+      price.why_not = problem.key + ": " + problem.message;
       return price;
     }
     const Result<StagedJob> on = staged(job, machine_, placement, parts_, times_);

@@ -342,6 +342,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{"AgainstSomeRanks",
                  {"simulate", "MODEL", "--against", "published", "--ranks", "0"},
                  "--against: needs every rank"},
+        BadUsage{"PricesOfAQuantile", {"simulate", "MODEL", "--prices", "--imbalance", "p99"}, "--imbalance.*one load"},
         BadUsage{"PricesAgainst",
                  {"simulate", "MODEL", "--prices", "--against", "published"},
                  "--against.*keeps everything"},

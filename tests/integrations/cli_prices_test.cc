@@ -44,9 +44,10 @@ TEST(Prices, TakeTheJobAsItIs) {
   const auto table = prices_of(place, small_model());
   const double own = table["own"]["step_ms"];
   for (const auto& price : table["prices"]) {
-    if (price["switch"] == "hierarchical exchange" && !price["on"].is_null()) EXPECT_EQ(price["on"]["step_ms"], own);
-    if (price["switch"] == "forward beside backward") EXPECT_EQ(price["on"]["step_ms"], own);
-    if (price["switch"] == "fused RMSNorm") EXPECT_EQ(price["on"]["step_ms"], own);
+    const bool is_own = price["switch"] == "forward beside backward" || price["switch"] == "fused RMSNorm";
+    if (is_own) {
+      EXPECT_EQ(price["on"]["step_ms"], own) << price["switch"];
+    }
   }
 }
 

@@ -105,6 +105,16 @@ TEST(SwitchPrices, AKeyThatIsSetIsSwitchedOff) {
   expect_same(*line.off, by_hand(spread_job(), machine));
 }
 
+/// One chunk with pairs of passes is nothing to compare with.
+TEST(SwitchPrices, OfChunksAreWithoutOverlap) {
+  const Machine machine = small_nodes();
+  JobSpec job = spread_job();
+  job.parallel.overlap_forward_backward = true;
+  const SwitchPrice line = line_of(table_of(job, machine), "chunks of a rank");
+  expect_same(*line.on, by_hand(spread_job(), machine));
+  EXPECT_NE(line.note.find("on both sides"), std::string::npos);
+}
+
 TEST(SwitchPrices, OfBindingAreThePublishedRatioWhereTheHostIsAllThereIs) {
   Machine slow = small_nodes();
   slow.chip.rates.launch_s = 1;
