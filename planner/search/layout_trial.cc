@@ -72,14 +72,8 @@ std::vector<std::int32_t> worst_ranks(const graph_build::JobSpec& job) {
 
 Bytes spare_bytes(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
   const graph_build::ParallelSpec& p = job.parallel;
-  const Bytes device =
-      plan.budget_bytes.value_or(plan.machine.visible_bytes) - graph_build::reserve_memory(plan.machine, p).total();
-  const Bytes host =
-      plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0;
-  const graph_build::PipelineShape shape{.ranks = p.pipeline,
-                                         .chunks = p.virtual_pipeline,
-                                         .micro_batches = static_cast<std::int32_t>(p.micro_batches()),
-                                         .overlap = p.overlap_forward_backward};
+  const Budgets budgets = budgets_of(plan, job);
+  const graph_build::PipelineShape shape = shape_of(p);
   const graph_build::DeviceShapes shapes = graph_build::device_shapes(job, plan.machine);
   const Bytes input = shapes.local_tokens * shapes.hidden * graph_build::kActivationBytes;
   const std::vector<std::int32_t> layers = graph_build::stage_layers(p);

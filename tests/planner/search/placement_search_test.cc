@@ -192,13 +192,16 @@ double unevenness(const simulate::StageTimes& times) {
 TEST(PlacementSearch, BeatsRandomPlacementsOfTheReferenceJob) {
   const graph_build::JobSpec job = testing::pangu_job();
   const Machine machine = testing::ascend_910b();
-  simulate::PassTimeTable times(machine, 1.0, 1.0);
+  simulate::PassTimeTable times(machine, 1.21, 1.0);  // of the fullest device of a group, as the job's steps are timed
   const auto found = search_placements(job, times);
   ASSERT_TRUE(found) << found.error().message;
   const PlacedStep& best = found.value().best.front();
   RecordProperty("placement", placement_text(best.placement));
   RecordProperty("step_ms", static_cast<int>(best.step_ns / 1'000'000));
   RecordProperty("bound_ms", static_cast<int>(found.value().bound_ns / 1'000'000));
+  // What the shipped file says its slots are.
+  EXPECT_EQ(best.placement.layers, graph_build::stage_layers(job.parallel));
+  EXPECT_EQ(best.placement.is_head_apart, job.parallel.is_head_apart());
   graph_build::JobSpec placed = job;
   place(job.model, best.placement, placed.parallel);
   EXPECT_LE(unevenness(times.times_of(placed).value()), 0.05) << placement_text(best.placement);
