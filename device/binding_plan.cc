@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <numeric>
 #include <tuple>
 #include <utility>
 

@@ -57,7 +57,7 @@ Result<HostNode> read_node(const fs::path& folder, int number, std::size_t nodes
   return node;
 }
 
-/// A kernel that knows no nodes has one that is everything; how much memory that is nobody asks.
+/// A kernel that knows no nodes has one that is everything. Its memory only has to be more than none.
 Status read_nodes(const fs::path& system, const CpuList& online, HostTopology& host) {
   const fs::path folder = system / "node";
   if (!fs::exists(folder / "online")) {

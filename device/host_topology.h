@@ -4,7 +4,7 @@
 //
 // Read from files alone (Documentation/ABI/stable/sysfs-devices-node, .../testing/sysfs-devices-system-cpu,
 // .../testing/sysfs-bus-pci), below a folder that is a parameter: "" is this machine, any other a simulated
-// one, which whoever shows it must call so. What a simulated one needs, with the same contents as on a machine:
+// one, and output about it says so. What a simulated one needs, with the same contents as on a machine:
 //
 //   sys/devices/system/cpu/online                         "0-15"
 //   sys/devices/system/cpu/cpuN/topology/core_cpus_list   hardware threads of its core; thread_siblings_list on kernels

@@ -12,6 +12,7 @@
 #include <climits>
 #include <filesystem>
 #include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -94,6 +95,20 @@ void bind_thread(pid_t thread, const RankBinding& rank, BoundProcess& bound) {
   ++(narrow_thread(thread, wanted) ? bound.threads_bound : bound.threads_left);
 }
 
+/// A thread that starts while others are bound has the CPUs its parent had until then: listed again until a list has
+/// none that is new. Whatever starts threads faster than they are listed ends the tries; once their parent is bound,
+/// new ones inherit its CPUs.
+void bind_all_threads(const RankBinding& rank, BoundProcess& bound) {
+  constexpr int kMostLists = 64;
+  std::set<pid_t> seen;
+  for (int list = 0; list < kMostLists; ++list) {
+    const std::size_t before = seen.size();
+    for (const pid_t thread : list_threads())
+      if (seen.insert(thread).second) bind_thread(thread, rank, bound);
+    if (seen.size() == before) return;
+  }
+}
+
 /// Only where no policy was set.
 bool prefer_unplaced_pages(int node) {
   if (node < 0 || numa_available() < 0) return false;
@@ -147,7 +162,7 @@ Result<BoundProcess> bind_process(const RankBinding& rank, bool cpus_are_own) {
     return infeasible(fmt::format("this thread may run on CPUs {}, and the plan has CPUs {}",
                                   text_of_list(bound.cpus_before), text_of_list(rank.main_cpus)));
   }
-  for (const pid_t thread : list_threads()) bind_thread(thread, rank, bound);
+  bind_all_threads(rank, bound);
   bound.memory_placed = prefer_unplaced_pages(rank.memory_node);
   // Never freed: threads that start while the process ends still look at it.
   the_record.store(new BoundProcess(bound), std::memory_order_release);

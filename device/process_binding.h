@@ -4,10 +4,10 @@
 //
 // Nothing is ever widened. What a process may use is what it was given (taskset, numactl, cpusets, a launcher); a plan
 // is made within it, threads are narrowed to what their own mask and the plan have in common, and one that has nothing
-// in common with the plan is left alone and counted. A memory policy that somebody set stays.
+// in common with the plan is left alone and counted. A memory policy that was set before stays.
 //
-// The record is one for the process, as CPU masks are, and is never taken back. A forked child has its parent's masks
-// and so its parent's record. Threads: any; two that bind at once are put in order.
+// There is one record for the process, as CPU masks are the process's, and it lasts as long as the process. A forked
+// child has its parent's masks and so its parent's record. Threads: any; two that bind at once are put in order.
 
 #include <vector>
 
@@ -30,8 +30,8 @@ struct BoundProcess {
   bool memory_placed = false;
 };
 
-/// Every thread the process has now goes on main_cpus, the runtime's own on copy_cpus. Asked for again with the same
-/// binding, it answers what it did then.
+/// Every thread the process has now goes on main_cpus, the runtime's own on copy_cpus; threads that start meanwhile are
+/// among them. Asked for again with the same binding, it answers what it did then.
 /// Errors (infeasible): bound otherwise already, no CPU planned, the kernel refuses.
 [[nodiscard]] Result<BoundProcess> bind_process(const RankBinding& rank, bool cpus_are_own = false);
 

@@ -68,7 +68,8 @@ bool parent_may_use_more(std::string_view status, const fs::path& proc, const Cp
 Result<ProcessPlaces> read_places(const fs::path& folder) {
   const fs::path status = folder / "status";
   const std::optional<std::string> text = small_file_text(status);
-  if (!text) return bad_input(fmt::format("{}: no such process, or it may not be looked at", status.string()));
+  if (!text || text->empty())
+    return bad_input(fmt::format("{}: no such process, or it may not be looked at", status.string()));
   Result<ProcessPlaces> places = read_status(*text, status.string());
   if (!places) return places;
   places.value().cpus_are_own = parent_may_use_more(*text, folder.parent_path(), places.value().cpus);
@@ -98,7 +99,7 @@ Result<ProcessPlaces> read_process_places(int process, const std::string& root) 
   for (const int id : numbers_in(folder / "task", "")) {
     const fs::path path = folder / "task" / fmt::format("{}", id) / "status";
     const std::optional<std::string> text = small_file_text(path);
-    if (!text) continue;  // it has ended
+    if (!text || text->empty()) continue;  // it has ended: the file is gone, or, opened before, has nothing to read
     Result<ProcessPlaces> thread = read_status(*text, path.string());
     if (!thread) return thread.error();
     int line = 0;

@@ -23,7 +23,7 @@
 
 namespace tidemark {
 
-/// Where pages of a thread go that nobody placed (set_mempolicy(2)).
+/// Where the pages of a thread go that no call placed (set_mempolicy(2)).
 struct MemoryPolicy {
   enum class Kind : std::uint8_t {
     local,        ///< the node of the CPU that touches them first: the default
@@ -55,7 +55,8 @@ struct ProcessPlaces {
 
 /// Of the calling thread; in a simulated machine, of its proc/self. Errors as above.
 [[nodiscard]] Result<ProcessPlaces> read_own_places(const std::string& root = "");
-/// Of a process and all its threads. Errors (bad_input): there is none, or it may not be looked at.
+/// Of a process and all its threads; one that ends meanwhile is left out. Errors (bad_input): there is none, or it may
+/// not be looked at.
 [[nodiscard]] Result<ProcessPlaces> read_process_places(int process, const std::string& root = "");
 
 // The readers of single texts; `place` names the file in errors.

@@ -134,7 +134,7 @@ class DoctorCommand final : public Command {
     findings.push_back(check_descriptions("devices", [](std::string_view text, std::string_view file) {
       return formats::read_machine(text, file, chips_for(std::filesystem::path(file)));
     }));
-    findings.push_back(check_descriptions("models", formats::read_job));
+    findings.push_back(check_descriptions("models", formats::read_described_job));
     findings.push_back(check_reference_data());
     const Result<formats::BindingReport> binding = look_at_binding(binding_);
     // A kernel that hides its files is no fault where nothing was asked about them.

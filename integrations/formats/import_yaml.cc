@@ -376,7 +376,7 @@ graph_build::SlotChoice read_placement(YamlDocument& document, YamlMap fields, g
 // ---- parallel, precision, expert load -----------------------------------------------------------------------------
 
 /// ZeRO's numbers, and FSDP2, which is 3 with weights kept in fp32.
-void read_sharding(YamlMap& fields, graph_build::ParallelSpec& parallel) {
+void read_sharding(YamlDocument& document, YamlMap& fields, graph_build::ParallelSpec& parallel) {
   std::int32_t zero = 1;
   bool fsdp2 = false;
   fields.integer("zero", zero, Need::optional);
@@ -386,6 +386,7 @@ void read_sharding(YamlMap& fields, graph_build::ParallelSpec& parallel) {
   if (fsdp2) {
     fields.forbid("zero", "`fsdp2` shards as zero 3 does; drop one of the two");
     fields.forbid("distributed_optimizer", "`fsdp2` shards all; drop one of the two");
+    document.remember(fields.path_of("zero"), fields.line_of("fsdp2"));  // rules about it point there
     zero = 3;
     parallel.parameter_bytes = 4;  // the master copy itself
     parallel.optimizer_bytes = 8;
@@ -411,7 +412,7 @@ graph_build::SlotChoice read_parallel(YamlDocument& document, YamlMap fields, gr
   fields.boolean("hierarchical_expert_communication", parallel.hierarchical_expert_communication, Need::optional);
   fields.integer("expert_exchange_parts", parallel.expert_exchange_parts, Need::optional);
   fields.boolean("distributed_optimizer", parallel.distributed_optimizer, Need::optional);
-  read_sharding(fields, parallel);
+  read_sharding(document, fields, parallel);
   fields.integer("communicators", parallel.communicators, Need::optional);
   fields.quantity("framework_memory", parallel.framework_bytes, parse_bytes, "192MiB", Need::optional);
   graph_build::SlotChoice choice;

@@ -1,6 +1,6 @@
 #pragma once
 // Builds a split schedule pass by pass, with the time it takes: the passes on the way of a micro-batch are asked for
-// one by one, and weight gradients, which nobody waits for, fill the gaps before them. Used by v_zero_bubble.cc and
+// one by one, and weight gradients, which no stage waits for, fill the gaps before them. Used by v_zero_bubble.cc and
 // zero_bubble.cc. Sources: Qi et al., arXiv 2401.10241 (its heuristic) and 2405.15362 (V-ZB): fill a gap as long as a
 // whole weight gradient fits; where one is left that does not, let it hold up the pass if the gap would make this rank
 // the one that is idle the longest. How long ranks are idle at worst is known only afterwards, so a build is repeated

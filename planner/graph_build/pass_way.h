@@ -1,8 +1,8 @@
 #pragma once
 // The way of a micro-batch through a pipeline, as the passes it needs on every rank, in order. A rank runs the
 // micro-batches of one way in turn, so "the next of this way" names a pass; a pass waits for the same pass of the
-// neighbour it comes from, and for its rank's pass of the way before. Weight gradients are on no way: nobody waits for
-// them.
+// neighbour it comes from, and for its rank's pass of the way before. Weight gradients are on no way: no stage waits
+// for them.
 //
 //   V, two chunks a rank        rank 0   1   2
 //   way 0  forward  chunk 0          F ─► F ─► F      ascending: from rank - 1

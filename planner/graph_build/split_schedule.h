@@ -1,6 +1,6 @@
 #pragma once
 // Orders of passes on all ranks of a pipeline whose backward is split in two: the gradient of a chunk's input (dX,
-// "B"), which the stage before waits for, and the gradient of its weights (dW, "W"), which nobody waits for and which
+// "B"), which the stage before waits for, and the gradient of its weights (dW, "W"), which no stage waits for and which
 // fills what would be idle. Plain values; no times. Who makes them: whole_backward_schedule (1F1B and interleaved
 // 1F1B), v_schedule.h, v_zero_bubble.h, zero_bubble.h. Any thread. Sources: Qi et al., arXiv 2401.10241; Qi et al.,
 // arXiv 2405.15362; docs/design/pipeline_schedules.md.

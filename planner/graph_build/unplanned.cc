@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 namespace tidemark::graph_build {
 namespace {
@@ -22,17 +24,20 @@ void check_mixers(const ModelSpec& model, std::vector<SpecProblem>& problems) {
 
 void check_context(const ParallelSpec& parallel, std::vector<SpecProblem>& problems) {
   using Kind = ParallelSpec::ContextKind;
-  if (parallel.context_kind == Kind::all_gather) return;
+  if (parallel.context == 1 || parallel.context_kind == Kind::all_gather) return;
   problems.push_back({"parallel.context_kind",
                       fmt::format("context_kind {} is not planned; plan with all_gather, which holds the keys and "
                                   "values of all context ranks",
                                   parallel.context_kind == Kind::ring ? "ring" : "ulysses")});
 }
 
+/// The job does not keep which of two keys said it: the message names both.
 void check_sharded(const JobSpec& job, std::vector<SpecProblem>& problems) {
   const ParallelSpec& parallel = job.parallel;
   const auto refuse = [&](const std::string& what) {
-    problems.push_back({"parallel.zero", fmt::format("zero {} {}", parallel.sharded_parameters ? 3 : 2, what)});
+    const std::string_view said =
+        parallel.sharded_parameters ? "`parallel.zero: 3`, or `parallel.fsdp2: true`," : "`parallel.zero: 2`";
+    problems.push_back({"parallel.zero", fmt::format("{} {}", said, what)});
   };
   if (parallel.sharded_parameters && parallel.pipeline > 1)
     refuse(

@@ -186,6 +186,23 @@ TEST(ProcessPlaces, OfAnotherProcessHaveItsThreadsAndPages) {
   EXPECT_NE(read_process_places(77, files.root()).error().message.find("/task/81/status:2: "), std::string::npos);
 }
 
+/// The kernel opens the file of a thread that ends before it is read, and then has nothing to read (ESRCH).
+TEST(ProcessPlaces, AThreadThatEndsMeanwhileIsLeftOut) {
+  const SimulatedHost files(two_sockets(), {}, kFree);
+  files.write_process("77", {.cpus = "0-15", .memory_nodes = "0-1"});
+  files.write_thread("77", 77, "python", "0-15");
+  files.write("proc/77/task/78/status", "");
+  files.write("proc/77/task/79/comm", "no status any more");
+  files.write_thread("77", 80, "tidemark-copy", "3");
+  const Result<ProcessPlaces> read = read_process_places(77, files.root());
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  ASSERT_EQ(read.value().threads.size(), 2U);
+  EXPECT_EQ(read.value().threads[0].id, 77);
+  EXPECT_EQ(read.value().threads[1].id, 80);
+  files.write("proc/77/status", "");
+  EXPECT_NE(read_process_places(77, files.root()).error().message.find("no such process"), std::string::npos);
+}
+
 TEST(ProcessPlaces, PoliciesAreReadInTheKernelsWords) {
   using Kind = MemoryPolicy::Kind;
   const struct {

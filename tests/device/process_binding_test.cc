@@ -10,9 +10,11 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "device/host_device.h"
 #include "device/host_pages.h"
@@ -136,6 +138,37 @@ TEST_F(ProcessBinding, IsNeverWiderThanWhatTheProcessWasGiven) {
               });
               copies.join();
               return true;
+            }),
+            0);
+}
+
+/// A thread that starts a thread that starts a thread, a millisecond after the other, behind many older ones: the first
+/// list of them has long changed when the last one in it is bound.
+TEST_F(ProcessBinding, HasThreadsThatStartMeanwhile) {
+  EXPECT_EQ(in_a_fork([this] {
+              std::atomic<bool> ends{false};
+              std::vector<std::thread> older;
+              for (int i = 0; i < 300; ++i) older.emplace_back([&] { ends.wait(false); });
+              std::atomic<int> started{0}, ended{0};
+              std::function<void()> start_next = [&] {
+                ++started;
+                std::thread([&] {
+                  usleep(1000);
+                  if (!ends) start_next();
+                  ends.wait(false);
+                  ++ended;
+                }).detach();
+              };
+              start_next();
+              const Result<BoundProcess> bound = bind_process(binding(main_, copy_));
+              bool all_bound = bound && bound.value().threads_left == 0 && bound.value().threads_bound > 301;
+              for (const auto& [name, masks] : masks_by_name())
+                all_bound = all_bound && masks == std::set<CpuList>{main_};
+              ends = true;
+              ends.notify_all();
+              while (ended < started) usleep(1000);
+              for (std::thread& thread : older) thread.join();
+              return all_bound;
             }),
             0);
 }

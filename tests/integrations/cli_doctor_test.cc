@@ -49,6 +49,25 @@ TEST(CliDoctor, ShowsASimulatedHostAndCallsItSo) {
       << ran.out;
 }
 
+/// Of which some are described and counted alone: no fault of an installation.
+TEST(CliDoctor, ReadsEveryShippedModelAlsoThoseThatAreNotPlanned) {
+  const Workplace place;
+  const std::string model = source_path("models/granite-4.0-h-small.yaml").string();
+  EXPECT_EQ(place.run({"plan", model}).status, 2) << "a model that is planned proves nothing here";
+  const SimulatedHost host(two_sockets(), two_a_socket(), {.cpus = "0-31", .memory_nodes = "0-1"});
+  const Ran ran = place.run({"doctor", "--topology", host.root(), "--format", "json"});
+  EXPECT_EQ(ran.status, 0) << ran.out << ran.err;
+  const Json whole = parsed(ran.out);
+  int rows = 0;
+  for (const Json& finding : whole["findings"]) {
+    if (finding["what"] != "models") continue;
+    ++rows;
+    EXPECT_TRUE(finding["ok"].get<bool>()) << finding;
+    EXPECT_NE(finding["value"].get<std::string>().find("granite-4.0-h-small"), std::string::npos) << finding;
+  }
+  EXPECT_EQ(rows, 1);
+}
+
 TEST(CliDoctor, AWrongBindingIsALineWithWhatWouldBeRightAndStatusOne) {
   const Workplace place;
   const SimulatedHost host(two_sockets(), two_a_socket(),

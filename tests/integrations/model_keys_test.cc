@@ -130,17 +130,28 @@ TEST(ModelKeys, ThatAreNotPlannedAreRefusedByName) {
             "layers: layer 3 has a mixer of linear attention, which is described and counted but not planned; plan a "
             "model whose layers are dense or moe");
   for (const std::string kind : {"ring", "ulysses"})
-    EXPECT_EQ(refusal({.parallel = "  context_kind: " + kind + "\n"}),
+    EXPECT_EQ(refusal({.parallel = "  context: 2\n  context_kind: " + kind + "\n"}),
               "context_kind: context_kind " + kind +
                   " is not planned; plan with all_gather, which holds the keys and values of all context ranks");
   EXPECT_EQ(refusal({.parallel = "  zero: 3\n  pipeline: 2\n"}),
-            "zero: zero 3 with pipeline 2 is not planned, where every micro-batch would gather all layers again; use "
+            "zero: `parallel.zero: 3`, or `parallel.fsdp2: true`, with pipeline 2 is not planned, where every "
+            "micro-batch would gather all layers again; use "
             "pipeline 1, or zero 2");
+  EXPECT_EQ(refusal({.parallel = "  pipeline: 2\n  fsdp2: true\n"}),
+            "fsdp2: `parallel.zero: 3`, or `parallel.fsdp2: true`, with pipeline 2 is not planned, where every "
+            "micro-batch would gather all layers again; use pipeline 1, or zero 2")
+      << "at the key that is there";
+  EXPECT_EQ(refusal({.parallel = "  fsdp2: false\n  pipeline: 2\n  zero: 3\n"}).find("zero: "), 0U);
   Draft heads;
   std::string text = heads.text();
   text.replace(text.find("heads: 8"), 8, "heads: [8, 4]");
   EXPECT_EQ(read_job(text, "j").error().message,
             "j:10: heads is a list; head counts by layer are not planned, write one number like 16 for all layers");
+}
+
+TEST(ModelKeys, OfContextSayNothingOfOneRank) {
+  for (const std::string kind : {"ring", "ulysses"})
+    EXPECT_EQ(read({.parallel = "  context: 1\n  context_kind: " + kind + "\n"}).parallel.context, 1) << kind;
 }
 
 TEST(ModelKeys, ThatContradictOthersAreRefused) {

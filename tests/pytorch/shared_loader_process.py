@@ -8,6 +8,7 @@ Prints one line of JSON: what this rank was given.
 import collections
 import dataclasses
 import datetime
+import gc
 import hashlib
 import importlib.util
 import json
@@ -15,6 +16,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -272,6 +274,63 @@ def stuck(rank):
         time.sleep(6)
         return {}
     return taken_until_error(shared, iterator)
+
+
+def said_of(call):
+    """(type, first line, type of the cause) of what it raises, and after how many seconds."""
+    begin = time.monotonic()
+    try:
+        call()
+    except Exception as error:
+        found = [type(error).__name__, str(error).splitlines()[0], type(error.__cause__).__name__]
+    else:
+        found = ["nothing", "", ""]
+    return {"raised": found, "seconds": time.monotonic() - begin}
+
+
+def threads_left():
+    """Of loaders; one that was told to end does so after what it does."""
+    deadline = time.monotonic() + 5
+    count = lambda: sum(thread.name == "tidemark-loader" for thread in threading.enumerate())  # noqa: E731
+    while count() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return count()
+
+
+def closed(rank):
+    """Never iterated over; in the middle of an epoch; with an iterator that has not begun; twice."""
+    untouched = tidemark.SharedLoader(loader_of(Odd(20)) if rank == 0 else None)
+    untouched.close()
+    half = tidemark.SharedLoader(loader_of(Odd(20)) if rank == 0 else None)
+    iterator = iter(half)
+    next(iterator)
+    half.close()
+    late = tidemark.SharedLoader(loader_of(Odd(20)) if rank == 0 else None)
+    begun = iter(late)
+    late.close()
+    late.close()
+    calls = [lambda: next(iter(untouched)), lambda: next(iter(half)), lambda: next(iterator), lambda: next(begun)]
+    return {"said": [said_of(call) for call in calls], "length": len(half), "threads": threads_left()}
+
+
+def closed_after_failure(rank):
+    """The batch ahead fails as the loader is closed."""
+    before = len(dist.distributed_c10d._world.pg_map)
+    shared = tidemark.SharedLoader(loader_of(Odd(20, fails_at=4)) if rank == 0 else None)
+    next(iter(shared))
+    said = [said_of(shared.close), said_of(lambda: next(iter(shared))), said_of(shared.close)]
+    return {"said": said, "threads": threads_left(), "groups": len(dist.distributed_c10d._world.pg_map) - before}
+
+
+def broken_length(rank):
+    class Broken(Odd):
+        def __len__(self):
+            raise OSError("the index is torn")
+
+    timeout = datetime.timedelta(seconds=20)
+    made = said_of(lambda: tidemark.SharedLoader(Broken(20) if rank == 0 else None, timeout=timeout))
+    gc.collect()
+    return {**made, "threads": threads_left()}
 
 
 if __name__ == "__main__":

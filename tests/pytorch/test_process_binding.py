@@ -9,6 +9,23 @@ import sys
 import pytest
 import tidemark
 
+# torch.cuda is a stand-in: `count` devices at 0000:01:00.0 and so on. All cases in one process: nothing is bound.
+PLANS = """
+import json, sys
+import tidemark, torch
+class Properties:
+    def __init__(self, index):
+        self.pci_domain_id, self.pci_bus_id, self.pci_device_id = 0, index + 1, 0
+torch.cuda.is_available = lambda: True
+torch.cuda.get_device_properties = Properties
+for device, count, current, ranks in json.loads(sys.argv[1]):
+    torch.cuda.device_count = lambda: count
+    torch.cuda.current_device = lambda: current
+    call = dict(local_ranks=ranks, only_plan=True, topology=sys.argv[2])
+    plans = [tidemark.bind_process(device, local_rank=rank, **call) for rank in range(ranks)]
+    print(json.dumps([[plan.device, plan.home] for plan in plans]))
+"""
+
 PROGRAM = """
 import json, logging, os, sys, threading
 import tidemark
@@ -51,17 +68,16 @@ def numbers(text):
     return found
 
 
-@pytest.fixture
-def two_nodes(tmp_path):
-    """A simulated host: two nodes of four CPUs, a GPU each. The process may use the second node's CPUs alone."""
+def write_host(root, nodes, cpus):
+    """A simulated host: nodes of four CPUs, a GPU each. The process may use `cpus`."""
 
     def write(path, text):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
 
-    write("sys/devices/system/cpu/online", "0-7\n")
-    write("sys/devices/system/node/online", "0-1\n")
-    for node in range(2):
+    write("sys/devices/system/cpu/online", f"0-{4 * nodes - 1}\n")
+    write("sys/devices/system/node/online", f"0-{nodes - 1}\n")
+    for node in range(nodes):
         folder = f"sys/devices/system/node/node{node}"
         write(f"{folder}/cpulist", f"{4 * node}-{4 * node + 3}\n")
         write(f"{folder}/meminfo", f"Node {node} MemTotal: 1048576 kB\n")
@@ -69,8 +85,14 @@ def two_nodes(tmp_path):
         write(f"{gpu}/class", "0x030200\n")
         write(f"{gpu}/vendor", "0x10de\n")
         write(f"{gpu}/numa_node", f"{node}\n")
-    write("proc/self/status", "Cpus_allowed_list:\t4-7\nMems_allowed_list:\t0-1\n")
-    return tmp_path
+    write("proc/self/status", f"Cpus_allowed_list:\t{cpus}\nMems_allowed_list:\t0-{nodes - 1}\n")
+    return root
+
+
+@pytest.fixture
+def two_nodes(tmp_path):
+    """The process may use the second node's CPUs alone."""
+    return write_host(tmp_path, 2, "4-7")
 
 
 def test_threads_run_on_the_cpus_that_were_planned():
@@ -108,6 +130,35 @@ def test_a_wrong_place_is_told_with_what_would_be_right(two_nodes):
     assert "right: CPUs of node 0: taskset -c 0-3" in lines[0]
     lines, planned = said(f"local_rank=1, local_ranks=2, {call}")
     assert lines == [] and planned["home"] == 1 and planned["main_cpus"] == "6"
+
+
+def test_cuda_without_a_number_is_the_device_of_the_rank(tmp_path):
+    """No GPU: torch.cuda is a stand-in, each of its devices on a node of its own."""
+    write_host(tmp_path, 4, "0-15")
+    cases = {  # device, devices seen, torch.cuda.current_device(), local ranks: the devices of these
+        ("cuda", 2, 0, 2): [0, 1],  # none set yet: what docs/pytorch.md shows
+        (None, 2, 0, 2): [0, 1],
+        ("cuda", 4, 0, 3): [0, 1, 2],
+        ("cuda", 4, 3, 2): [3, 3],  # torch.cuda.set_device(3) before
+        ("cuda", 1, 0, 2): [0, 0],  # CUDA_VISIBLE_DEVICES with one for each rank
+        ("cuda:0", 2, 0, 2): [0, 0],  # both ranks on one
+        ("cuda:2", 4, 0, 2): [2, 2],
+        ("cuda", 4, 0, 1): [0],
+        ("cuda", 4, 2, 1): [2],
+        (None, 4, 2, 1): [2],
+    }
+    place = str(pathlib.Path(tidemark.__file__).parents[1])
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PLANS, json.dumps(list(cases)), tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PYTHONPATH": place},
+    )
+    assert ran.returncode == 0, ran.stderr
+    for (case, devices), line in zip(cases.items(), ran.stdout.splitlines(), strict=True):
+        assert json.loads(line) == [[f"0000:0{index + 1}:00.0", index] for index in devices], case
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,33 @@ def test_a_reader_that_was_killed_is_no_reason_to_wait_for_ever(tmp_path):
         assert "lost each other" in rank["error"] and rank["taken"] <= 1 and rank["seconds"] < 30
 
 
+def test_a_closed_loader_says_so_at_once(tmp_path):
+    for rank in said("closed", tmp_path):
+        for call in rank["said"]:
+            kind, text, _ = call["raised"]
+            assert kind == "SharedLoaderError" and text == "the loader is closed; a new SharedLoader would be right"
+            assert call["seconds"] < 5
+        assert len(rank["said"]) == 4 and rank["length"] == 7 and rank["threads"] == 0
+
+
+def test_a_loader_is_closed_also_where_the_batch_ahead_fails(tmp_path):
+    for rank in said("closed_after_failure", tmp_path):
+        closing, later, again = (call["raised"] for call in rank["said"])
+        assert closing[0] == "SharedLoaderError" and "ValueError: sample 4 is torn" in closing[1]
+        assert later[0] == "SharedLoaderError" and later[1].startswith("no batch after an error")
+        assert again[0] == "nothing"
+        assert rank["threads"] == 0 and rank["groups"] == 0
+
+
+def test_a_length_that_cannot_be_had_is_an_error_on_all_ranks(tmp_path):
+    ranks = said("broken_length", tmp_path)
+    for rank in ranks:
+        assert rank["raised"][0] == "SharedLoaderError" and rank["seconds"] < 10
+        assert "rank 0, which reads, raised OSError: the index is torn" in rank["raised"][1]
+        assert rank["threads"] == 0
+    assert [rank["raised"][2] for rank in ranks] == ["OSError", *["NoneType"] * (WORLD - 1)]
+
+
 def test_the_example_trains_on_the_same_bytes_in_all_ranks():
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", EXAMPLE]
     # The package that is tested: installed, or the checkout's.

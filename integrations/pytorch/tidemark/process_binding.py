@@ -54,7 +54,9 @@ def bind_process(device=None, *, local_rank=None, local_ranks=None, devices=None
     cut from what the process may use (taskset, numactl, cpusets), and a mask that was made for this process alone is
     its share.
 
-    device: of the process, as "cuda:1"; None: the current one where there is CUDA, else none in particular.
+    device: of the process, as "cuda:1"; "cuda", or None where there is CUDA: the one of torch.cuda.set_device(); before
+        such a call, that of the local rank where this process sees as many as there are ranks. None without CUDA: none
+        in particular.
     local_rank, local_ranks: which rank of this host this is, and of how many; None: LOCAL_RANK and LOCAL_WORLD_SIZE of
         torchrun, else the only one.
     devices: of all ranks of the host in rank order, the same in each: PCI addresses, "node0" and so on, "unknown", or
@@ -98,7 +100,7 @@ def _ranks(rank, ranks):
 
 def _devices(device, rank, ranks):
     """A device a rank, in rank order, the same list in all of them."""
-    own = _cuda_device(device)
+    own = _cuda_device(device, rank, ranks)
     if own is None:
         npu = getattr(torch, "npu", None)
         return ["unknown" if npu is not None and npu.is_available() else "none"] * ranks
@@ -108,13 +110,19 @@ def _devices(device, rank, ranks):
     return [_pci_address(own)] * ranks
 
 
-def _cuda_device(device):
+def _cuda_device(device, rank, ranks):
     if device is None:
-        return torch.cuda.current_device() if torch.cuda.is_available() else None
+        return _unnumbered_device(rank, ranks) if torch.cuda.is_available() else None
     device = torch.device(device)
     if device.type != "cuda":
         return None
-    return torch.cuda.current_device() if device.index is None else device.index
+    return _unnumbered_device(rank, ranks) if device.index is None else device.index
+
+
+def _unnumbered_device(rank, ranks):
+    """The current one. 0 may also mean that torch.cuda.set_device() was not called: the rank's where there are enough."""
+    current = torch.cuda.current_device()
+    return rank if current == 0 and torch.cuda.device_count() >= ranks > 1 else current
 
 
 def _pci_address(index):

@@ -141,9 +141,9 @@ class SharedLoader:
         with gloo.
 
     One batch is read and sent ahead, by a thread of its own on a gloo group of its own, so that collectives of the
-    training are neither waited for nor put out of order. What the reading rank raises, in reading or in packing, all
-    ranks raise as SharedLoaderError, there with the exception as its cause; so they do when a rank has died or does
-    not answer in time. After an error no further batch can be had.
+    training are neither waited for nor put out of order. What the reading rank raises, in reading, in packing or
+    when it is asked for its length, all ranks raise as SharedLoaderError, there with the exception as its cause; so
+    they do when a rank has died or does not answer in time. After an error, or close(), no further batch can be had.
 
     The tensors of a batch share one piece of memory, which lives as long as one of them does. Not for use from several
     threads at once. Trust: what is not a tensor is unpickled, so the ranks must trust each other, as in
@@ -167,7 +167,12 @@ class SharedLoader:
         self._epoch = 0
         self._ahead = None  # waits for the batch that is under way
         self._failure = None
-        self._length = self._shared_length()
+        self._closed = False
+        try:
+            self._length = self._shared_length()
+        except BaseException:
+            self.close()
+            raise
 
     def __len__(self):
         """Batches of an epoch as the loader said when this object was made. TypeError where it does not know."""
@@ -177,17 +182,25 @@ class SharedLoader:
 
     def __iter__(self):
         """The next epoch. An iterator of an earlier one ends."""
+        self._refuse_after_end()
         self._drop_ahead()
         self._epoch += 1
         return self._batches(self._epoch)
 
     def close(self):
-        """Ends the thread and the group, on all ranks after the same batch."""
-        self._drop_ahead()
-        self._thread.end()
-        dist.destroy_process_group(self._group)
+        """Ends the thread and the group, on all ranks after the same batch; a second call does nothing. No batch can be
+        had any more. Raises SharedLoaderError where the batch that was under way failed; closed it is then as well."""
+        if self._closed:
+            return
+        try:
+            self._drop_ahead()
+        finally:
+            self._closed = True
+            self._thread.end()
+            dist.destroy_process_group(self._group)
 
     def _batches(self, epoch):
+        self._refuse_after_end()  # the first batch is asked for when the loader may be closed
         begin = self._begin_reading()
         self._ahead = self._thread.submit(functools.partial(self._fetch, epoch, 0, begin))
         index = 0
@@ -221,9 +234,14 @@ class SharedLoader:
             return fail
         return lambda: next(iterator)
 
-    def _take(self):
+    def _refuse_after_end(self):
         if self._failure is not None:
             raise SharedLoaderError(f"no batch after an error: {self._failure}") from self._failure
+        if self._closed:
+            raise SharedLoaderError("the loader is closed; a new SharedLoader would be right")
+
+    def _take(self):
+        self._refuse_after_end()
         try:
             batch = self._ahead()
         except SharedLoaderError as error:
@@ -253,9 +271,9 @@ class SharedLoader:
             self._send((_END, epoch, index, 0, 0))
             return None
         except Exception as error:
-            said = "".join(traceback.format_exception(error)).encode()[-_MOST_FAILURE_TEXT:]
+            said = _failure_text(error)
             self._send((_FAILED, epoch, index, len(said), 0), said)
-            raise SharedLoaderError(f"rank {self._reader}, which reads, raised {_named(error)}") from error
+            raise self._raised_here(error) from error
         self._send((_BATCH, epoch, index, len(header), payload.numel()), header, payload)
         return header, payload
 
@@ -278,8 +296,7 @@ class SharedLoader:
         if payload_bytes:
             self._broadcast(payload)
         if kind == _FAILED:
-            said = header.decode(errors="replace").rstrip()
-            raise SharedLoaderError(f"rank {self._reader}, which reads, raised {said.splitlines()[-1]}\n{said}")
+            raise self._raised_there(header)
         if (sent_epoch, sent_index) != (epoch, index):
             raise SharedLoaderError(
                 f"this rank is at batch {index} of epoch {epoch}, rank {self._reader} at batch {sent_index} of epoch "
@@ -288,14 +305,33 @@ class SharedLoader:
         return None if kind == _END else (header, payload)
 
     def _shared_length(self):
-        length = torch.full((1,), -1, dtype=torch.int64)
+        """-1: the loader has none (TypeError, as DataLoader says of an iterable data set). What else it raises, all
+        ranks raise: none is left waiting for a length."""
+        length, failure, said = -1, None, b""
         if self.reads:
             try:
-                length[0] = len(self._loader)
+                length = len(self._loader)
             except TypeError:
                 pass
-        self._broadcast(length)
-        return int(length[0])
+            except Exception as error:
+                failure, said = error, _failure_text(error)
+        control = torch.tensor((length, len(said)), dtype=torch.int64)
+        self._broadcast(control)
+        length, said_bytes = control.tolist()
+        if said_bytes:
+            text = torch.frombuffer(bytearray(said), dtype=torch.uint8) if said else _bytes(said_bytes, False)
+            self._broadcast(text)
+            if failure is not None:
+                raise self._raised_here(failure) from failure
+            raise self._raised_there(text.numpy().tobytes())
+        return length
+
+    def _raised_here(self, error):
+        return SharedLoaderError(f"rank {self._reader}, which reads, raised {_named(error)}")
+
+    def _raised_there(self, said):
+        said = said.decode(errors="replace").rstrip()
+        return SharedLoaderError(f"rank {self._reader}, which reads, raised {said.splitlines()[-1]}\n{said}")
 
     def _broadcast(self, tensor):
         try:
@@ -304,6 +340,11 @@ class SharedLoader:
             raise SharedLoaderError(
                 f"the ranks of the group lost each other (one has died, or did not answer in time): {error}"
             ) from error
+
+
+def _failure_text(error):
+    """Never empty."""
+    return "".join(traceback.format_exception(error)).encode()[-_MOST_FAILURE_TEXT:]
 
 
 def _named(error):

@@ -291,14 +291,15 @@ TEST(Sharding, IsRefusedWhereItIsNotPlanned) {
   EXPECT_EQ(key_of(job), "");
   job.parallel.pipeline = 4;
   testing::fill_slots(job);
-  EXPECT_EQ(key_of(job).find("parallel.zero: zero 3 with pipeline 4 is not planned"), 0U) << key_of(job);
+  EXPECT_EQ(key_of(job).find("parallel.zero: `parallel.zero: 3`, or `parallel.fsdp2: true`, with pipeline 4 is"), 0U)
+      << key_of(job);
   job.parallel.sharded_parameters = false;
   EXPECT_EQ(key_of(job), "");
   job.parallel.overlap_forward_backward = true;
-  EXPECT_EQ(key_of(job).find("parallel.zero: zero 2 with overlap_forward_backward"), 0U) << key_of(job);
+  EXPECT_EQ(key_of(job).find("parallel.zero: `parallel.zero: 2` with overlap_forward_backward"), 0U) << key_of(job);
   job.parallel.overlap_forward_backward = false;
   job.parallel.compute = ParallelSpec::Compute::fp8;
-  EXPECT_EQ(key_of(job).find("parallel.zero: zero 2 with products in fp8"), 0U) << key_of(job);
+  EXPECT_EQ(key_of(job).find("parallel.zero: `parallel.zero: 2` with products in fp8"), 0U) << key_of(job);
 }
 
 }  // namespace
