@@ -137,7 +137,9 @@ class SearchCommand final : public Command {
   [[nodiscard]] Status refuse_what_does_not_count() const {
     if (Status status = refuse_given(*app_, {"--ranks"}, "a search plans every rank"); !status) return status;
     if (!architectures_.empty())
-      if (Status status = refuse_given(*app_, {"--resume", "--most-planned"}, "a search of architectures keeps no log and plans its Pareto set"); !status)
+      if (Status status = refuse_given(*app_, {"--resume", "--most-planned"},
+                                       "a search of architectures keeps no log and plans its Pareto set");
+          !status)
         return status;
     if (Status status = refuse_given(*app_, {"--imbalance-from"}, "a search plans at one load, --imbalance F"); !status)
       return status;

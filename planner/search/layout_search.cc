@@ -205,7 +205,8 @@ class LayoutSearcher {
     if (Status status = look_at(batch); !status || !request_.place) return status;
     std::vector<std::size_t> unplaced;
     for (const std::size_t id : batch)
-      if (layouts_[id].parallel.pipeline > 1 && is_searchable(job_of(id)) && placed_.insert(degrees_text(layouts_[id])).second)
+      if (layouts_[id].parallel.pipeline > 1 && is_searchable(job_of(id)) &&
+          placed_.insert(degrees_text(layouts_[id])).second)
         unplaced.push_back(id);
     std::vector<std::optional<SearchLayout>> found(unplaced.size());
     Status status = threads::parallel_try_each(unplaced.size(), [&](std::size_t i) -> Status {

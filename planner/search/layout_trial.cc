@@ -26,9 +26,10 @@ struct Budgets {
 };
 
 Budgets budgets_of(const plan::PlanRequest& plan, const graph_build::JobSpec& job) {
-  return {.device = plan.budget_bytes.value_or(plan.machine.visible_bytes) -
-                    graph_build::reserve_memory(plan.machine, job.parallel).total(),
-          .host = plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0};
+  return {
+      .device = plan.budget_bytes.value_or(plan.machine.visible_bytes) -
+                graph_build::reserve_memory(plan.machine, job.parallel).total(),
+      .host = plan.policy->offloads_state ? plan.host_budget_bytes.value_or(plan.machine.host_bytes_per_device) : 0};
 }
 
 graph_build::PipelineShape shape_of(const graph_build::ParallelSpec& p) {
@@ -84,7 +85,8 @@ Bytes spare_bytes(const plan::PlanRequest& plan, const graph_build::JobSpec& job
          stage += static_cast<std::size_t>(p.pipeline))
       held += layers[stage];
     const Bytes inputs = graph_build::in_flight_passes(shape, rank) * held / p.virtual_pipeline * input;
-    spare = std::min(spare, budgets.device - graph_build::static_memory(job, rank).least_device_bytes(budgets.host) - inputs);
+    spare = std::min(spare,
+                     budgets.device - graph_build::static_memory(job, rank).least_device_bytes(budgets.host) - inputs);
   }
   return spare;
 }

@@ -15,10 +15,10 @@
 namespace tidemark::search {
 namespace {
 
-constexpr std::size_t kMostPaths = 32;  ///< kept for passing placements over
-constexpr std::size_t kImproved = 4;    ///< placements whose layers are moved
+constexpr std::size_t kMostPaths = 32;   ///< kept for passing placements over
+constexpr std::size_t kImproved = 4;     ///< placements whose layers are moved
 constexpr std::int64_t kSumsAPass = 16;  ///< terms of sums that take as long as a pass to play
-constexpr std::size_t kMoved = 64;      ///< neighbours of a placement that are played
+constexpr std::size_t kMoved = 64;       ///< neighbours of a placement that are played
 
 using Weights = std::vector<std::array<double, 2 * simulate::kPassSpans>>;
 
@@ -388,8 +388,7 @@ Result<PlacementSearchResult> search_placements(const graph_build::JobSpec& job,
   for (const bool is_head_apart : {false, true})
     if (!is_head_apart || (job.model.mtp_layers > 0 && job.parallel.pipeline > 1))
       searches.push_back(std::make_unique<HeadSearch>(job, times, clock.value(), effort, is_head_apart, most.value()));
-  const Status status =
-      threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i]->run(); });
+  const Status status = threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i]->run(); });
   if (!status) return status.error();
   PlacementSearchResult result;
   std::optional<std::int64_t> bound;

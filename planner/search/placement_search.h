@@ -25,10 +25,10 @@ struct PlacedStep {
 };
 
 struct PlacementEffort {
-  int bounding_rounds = 160;          ///< placements that mixtures of paths lead to; 0: only even stages, no bound
-  std::int64_t work = 10'000'000;     ///< passes played, and sums over stages in their stead
-  std::int64_t branches = 200'000;    ///< of the depth-first search
-  std::size_t kept = 64;              ///< placements returned
+  int bounding_rounds = 160;        ///< placements that mixtures of paths lead to; 0: only even stages, no bound
+  std::int64_t work = 10'000'000;   ///< passes played, and sums over stages in their stead
+  std::int64_t branches = 200'000;  ///< of the depth-first search
+  std::size_t kept = 64;            ///< placements returned
 };
 
 struct PlacementSearchResult {
