@@ -56,6 +56,9 @@ std::string counts(const ArchitectureReport& report) {
       fmt::format("{} architectures on {} x {}: {} outside the bounds on parameters, {} looked at", space.combinations,
                   report.request.devices, report.request.plan.machine.name, space.outside, space.architectures.size());
   for (const auto& [key, count] : space.refused) text += fmt::format("\n  against a rule: {} {}", key, count);
+  for (const auto& [key, count] : r.refused)
+    text += fmt::format("\n  layouts against a rule: {} {}",
+                        key == "devices" ? "degrees that do not divide the devices" : key, count);
   return text + fmt::format(
                     "\n  {} fit, {} do not on any layout tried, {} are slower than the bound on the step\n"
                     "  {} layouts priced, {} passed over by their bound, {} of those priced leave no memory\n",
@@ -86,6 +89,8 @@ Json json_of(const ArchitectureReport& report, std::size_t at) {
   return {{"rank", at + 1},
           {"architecture", search::architecture_text(a.model)},
           {"layers", a.model.layers.size()},
+          {"dense_layers", std::ranges::count(a.model.layers, graph_build::LayerKind::dense)},
+          {"dense_width", a.model.dense_width},
           {"hidden", a.model.hidden},
           {"heads", a.model.attention.heads},
           {"experts", a.model.moe.experts},
@@ -144,6 +149,7 @@ std::string architecture_search_json(const ArchitectureReport& report) {
                {"layouts_priced", r.looked_at},
                {"layouts_bounded_away", r.bounded_away},
                {"layouts_over_memory", r.over_memory},
+               {"layouts_refused", r.refused},
                {"pareto", Json::array()},
                {"fastest", Json::array()},
                {"given", r.given ? json_of(report, *r.given) : Json(nullptr)}};

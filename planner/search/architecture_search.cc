@@ -22,9 +22,10 @@ std::vector<T> or_own(const std::vector<T>& list, T own) {
   return list.empty() ? std::vector<T>{own} : list;
 }
 
-/// Layouts of one architecture, on even stages.
+/// Layouts of one architecture, on even stages; `refused` counts the others.
 std::vector<graph_build::ParallelSpec> layouts_of(const ArchitectureSearchRequest& request,
-                                                  const graph_build::JobSpec& base) {
+                                                  const graph_build::JobSpec& base,
+                                                  std::map<std::string, std::int64_t>& refused) {
   const graph_build::ParallelSpec& own = request.plan.job.parallel;
   std::vector<graph_build::ParallelSpec> list;
   graph_build::JobSpec job = base;
@@ -36,7 +37,10 @@ std::vector<graph_build::ParallelSpec> layouts_of(const ArchitectureSearchReques
           for (const std::int32_t expert : or_own(request.layouts.expert, own.expert))
             for (const std::int64_t size : or_own(request.layouts.micro_batch, own.micro_batch)) {
               const std::int64_t stage = std::int64_t{tensor} * context * pipeline;
-              if (request.devices % stage != 0) continue;
+              if (request.devices % stage != 0) {
+                ++refused["devices"];
+                continue;
+              }
               p.tensor = tensor;
               p.context = context;
               p.pipeline = pipeline;
@@ -52,7 +56,11 @@ std::vector<graph_build::ParallelSpec> layouts_of(const ArchitectureSearchReques
               p.head_stage = -1;
               p.auto_placement = false;
               graph_build::fill_stages_evenly(job.model, p);
-              if (graph_build::find_problems(job).empty()) list.push_back(p);
+              const std::vector<graph_build::SpecProblem> problems = graph_build::find_problems(job);
+              if (problems.empty())
+                list.push_back(p);
+              else
+                ++refused[problems.front().key];
             }
   return list;
 }
@@ -100,7 +108,7 @@ class LayoutPicker {
  private:
   /// Some rank computes as long as the mean of all, in every micro-batch.
   Status bound() {
-    for (graph_build::ParallelSpec& parallel : layouts_of(request_, job_)) {
+    for (graph_build::ParallelSpec& parallel : layouts_of(request_, job_, figures_.refused)) {
       job_.parallel = parallel;
       const Result<std::int64_t> compute = sums_.compute_ns(job_);
       if (!compute) return compute.error();
@@ -170,6 +178,7 @@ class ArchitectureSearcher {
     result_.looked_at += figures.looked_at;
     result_.bounded_away += figures.bounded_away;
     result_.over_memory += figures.over_memory;
+    for (const auto& [key, count] : figures.refused) result_.refused[key] += count;
     if (!figures.fits)
       ++result_.misfit;
     else if (is_too_slow(figures.step_ns))

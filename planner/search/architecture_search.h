@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ struct ArchitectureFigures {
   std::int32_t looked_at = 0;     ///< layouts priced
   std::int32_t bounded_away = 0;  ///< layouts whose bound is above the best
   std::int32_t over_memory = 0;   ///< layouts that leave nothing to spare
+  std::map<std::string, std::int64_t> refused;  ///< layouts against a rule, by its key
   std::optional<LayoutFigures> planned;
   std::vector<PricedLayout> slower;  ///< those priced that were not taken yet, for where a plan does not fit
 };
@@ -61,6 +63,7 @@ struct ArchitectureSearchResult {
   std::int64_t misfit = 0;                   ///< architectures none of whose layouts fits
   std::int64_t over_step = 0;                ///< slower than the bound on the step
   std::int64_t looked_at = 0, bounded_away = 0, over_memory = 0;  ///< layouts of all
+  std::map<std::string, std::int64_t> refused;                    ///< layouts of all against a rule, by its key
 };
 
 /// Errors: those of plan_step and of building a chunk's graph. The result does not depend on the thread count.

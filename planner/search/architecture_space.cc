@@ -67,6 +67,11 @@ bool is_outside(const graph_build::ParameterCount& count, const ArchitectureBoun
 std::string contradiction_in(const ModelSpec& base, const std::array<std::int64_t, 10>& values) {
   const auto [layers, dense, hidden, heads, dense_width, experts, top_k, width, shared, mtp] = values;
   if (base.has_experts() && dense > layers) return "dense_layers";
+  // What a model does not use makes no other model of it.
+  if (base.has_experts() && dense == 0 && dense_width != base.dense_width) return "dense_width";
+  if (!base.has_experts() && (experts != base.moe.experts || top_k != base.moe.top_k || width != base.moe.width ||
+                              shared * width != base.moe.shared_width))
+    return "experts";
   const bool is_gqa = base.attention.kind == graph_build::AttentionSpec::Kind::gqa && base.attention.heads > 0;
   return is_gqa && base.attention.kv_heads * heads % base.attention.heads != 0 ? "heads" : "";
 }
