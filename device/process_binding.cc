@@ -9,12 +9,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <filesystem>
 #include <mutex>
 #include <set>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "device/host_pages.h"
@@ -88,24 +90,29 @@ bool is_runtime_thread(pid_t thread) {
   return name && name->starts_with(kThreadNames);
 }
 
-/// A thread that has ended meanwhile counts as neither.
-void bind_thread(pid_t thread, const RankBinding& rank, BoundProcess& bound) {
+/// A thread that has ended meanwhile counts as neither. True: its CPUs had to change.
+bool bind_thread(pid_t thread, const RankBinding& rank, BoundProcess& bound) {
   const CpuList& wanted = is_runtime_thread(thread) ? rank.copy_cpus : rank.main_cpus;
-  if (cpus_of_thread(thread).empty()) return;
+  const CpuList before = cpus_of_thread(thread);
+  if (before.empty()) return false;
   ++(narrow_thread(thread, wanted) ? bound.threads_bound : bound.threads_left);
+  const CpuList after = in_both(before, wanted);
+  return !after.empty() && after != before;
 }
 
-/// A thread that starts while others are bound has the CPUs its parent had until then: listed again until a list has
-/// none that is new. Whatever starts threads faster than they are listed ends the tries; once their parent is bound,
-/// new ones inherit its CPUs.
+/// A thread that starts while others are bound has the CPUs its parent had until then, and is in no list while clone()
+/// copies it, which may be as its parent moves to another CPU: listed again, with pauses for such parents, until some
+/// lists in a row have no thread left to bind. Threads of a parent that is bound have the right CPUs from the start.
 void bind_all_threads(const RankBinding& rank, BoundProcess& bound) {
-  constexpr int kMostLists = 64;
+  constexpr int kMostLists = 64, kQuietLists = 6;  // with pauses of 1, 2, 4, 8 and 16 ms between them
   std::set<pid_t> seen;
-  for (int list = 0; list < kMostLists; ++list) {
-    const std::size_t before = seen.size();
-    for (const pid_t thread : list_threads())
-      if (seen.insert(thread).second) bind_thread(thread, rank, bound);
-    if (seen.size() == before) return;
+  for (int list = 0, quiet = 0; list < kMostLists && quiet < kQuietLists; ++list) {
+    bool changed = false;
+    for (const pid_t thread : list_threads()) {
+      if (seen.insert(thread).second) changed = bind_thread(thread, rank, bound) || changed;
+    }
+    quiet = changed ? 0 : quiet + 1;
+    if (quiet > 0 && quiet < kQuietLists) std::this_thread::sleep_for(std::chrono::milliseconds(1 << (quiet - 1)));
   }
 }
 

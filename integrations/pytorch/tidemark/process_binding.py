@@ -120,7 +120,7 @@ def _cuda_device(device, rank, ranks):
 
 
 def _unnumbered_device(rank, ranks):
-    """The current one. 0 may also mean that torch.cuda.set_device() was not called: the rank's where there are enough."""
+    """The current one. 0 may also be what it is without torch.cuda.set_device(): the rank's where there are enough."""
     current = torch.cuda.current_device()
     return rank if current == 0 and torch.cuda.device_count() >= ranks > 1 else current
 
