@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpace{"Crossed", "vary: {top_k: [8]}\nbounds:\n  parameters: {least: 2B, most: 1B}\n",
                  "space.yaml:3: parameters has a least above its most"},
         BadSpace{"Degree", "vary: {top_k: [8]}\nlayouts: {tensor: [0]}\n", "space.yaml:2: tensor is 0"}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& bad) { return bad.param.name; });
 
 }  // namespace
 }  // namespace tidemark
