@@ -626,7 +626,7 @@ TEST(ToJob, SaysWhatARunSays) {
   EXPECT_EQ(job.model.attention.qk_nope_dim, 128);
   ASSERT_EQ(planned.value().left_out.size(), 2U);
   EXPECT_NE(planned.value().left_out[0].find("recompute"), std::string::npos);
-  EXPECT_EQ(planned.value().left_out[1], "not in the plan: biases of linear layers");
+  EXPECT_EQ(planned.value().left_out[1], "not in the plan: biases of linear layers, but for queries, keys and values");
 }
 
 /// What estimate counts of a capacity is what the plan's devices hold (local_sizes.cc): padded rows are the factor
