@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ostream>
 #include <string>
 
 #include "integrations/formats/import_yaml.h"
@@ -58,6 +59,11 @@ std::vector<std::string> plan_words(const std::string& name, const std::string& 
   if (model_of(name).has_experts()) words.insert(words.end(), {"--imbalance", "1.2"});
   words.insert(words.end(), {"--format", "json"});
   return words;
+}
+
+/// Test names hold it, so it is no address.
+void PrintTo(const Published& model, std::ostream* out) {
+  *out << model.name;
 }
 
 class ShippedModel : public ::testing::TestWithParam<Published> {};
