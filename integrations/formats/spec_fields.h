@@ -130,6 +130,7 @@ void walk(V& v, Maybe<graph_build::ParallelSpec> auto& p) {
   v.unless_default("expert_exchange_parts", p.expert_exchange_parts, 1);
   v.slots("slots", p.slots);
   v.unless_default("head_stage", p.head_stage, -1);
+  v.unless_default("auto_placement", p.auto_placement, false);
   v("parameter_bytes", p.parameter_bytes);
   v("gradient_bytes", p.gradient_bytes);
   v("optimizer_bytes", p.optimizer_bytes);
