@@ -28,7 +28,7 @@ struct SwitchSide {
   double bubble_share = 0;   ///< of the step, that a mean rank waits for others
 };
 
-/// What somebody published of the same switch.
+/// A published figure of the same switch.
 struct PublishedPrice {
   std::string_view text;
   std::string_view source;

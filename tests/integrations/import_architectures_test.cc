@@ -74,7 +74,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, BadArchitectures,
     ::testing::Values(
         BadSpace{"Nothing", "bounds: {step: {most: 1s}}\n", "space.yaml:1: "},
-        BadSpace{"UnknownKey", "vary:\n  layer: [1]\n", "space.yaml:2: unknown key 'layer' in section vary; did you mean 'layers'?"},
+        BadSpace{"UnknownKey", "vary:\n  layer: [1]\n",
+                 "space.yaml:2: unknown key 'layer' in section vary; did you mean 'layers'?"},
         BadSpace{"NoNumber", "vary:\n  layers: [a]\n", "space.yaml:2: a value of layers is 'a'"},
         BadSpace{"Negative", "vary:\n  layers: [-1]\n", "space.yaml:2: layers is -1; it must be 1 to"},
         BadSpace{"Twice", "vary:\n  top_k:\n    - 8\n    - 8\n", "space.yaml:4: top_k lists 8 twice"},

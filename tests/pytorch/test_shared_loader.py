@@ -29,7 +29,7 @@ def test_all_ranks_have_the_bytes_that_one_of_them_read(case, tmp_path):
         assert rank["length"] == len(rank["first"]) == 7
         assert rank["same object"] and rank["types"] == ["Pair", "Sample"]
     assert len(set(ranks[0]["first"])) == 7
-    # Workers read in processes of their own, where nobody counts.
+    # Workers read in processes of their own, where reads are not counted.
     most = 3 * 20 if case == "epochs" else 0
     assert [rank["reads"] for rank in ranks[1:]] == [0, 0, 0]
     assert 2 * 20 + 3 * 3 <= ranks[0]["reads"] <= most or case == "workers"
