@@ -41,4 +41,5 @@ reader_sources(planner/search
 reader_sources(planner/step_time
   row_notes row_refusal row_run run_terms software tracks)
 reader_sources(planner/graph_build
-  captured_graph device_shapes dropped_rows job_spec layer_placement load_fit load_model load_shape parameter_groups site_loads static_memory)
+  captured_graph device_shapes dropped_rows job_spec layer_placement load_fit load_model load_shape parameter_count
+  parameter_groups site_loads static_memory unplanned)
