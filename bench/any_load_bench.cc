@@ -31,9 +31,7 @@
 #include <utility>
 #include <vector>
 
-#include "integrations/formats/chip_files.h"
-#include "integrations/formats/file.h"
-#include "integrations/formats/import_yaml.h"
+#include "bench/job_request.h"
 #include "integrations/run/sim_run.h"
 #include "integrations/run/trace_run.h"
 #include "planner/cost/op_prices.h"
@@ -49,6 +47,8 @@
 namespace tidemark {
 namespace {
 
+using bench::must;
+
 /// The load at which insurance is priced.
 constexpr double kUsualLoad = 1.1;
 
@@ -58,13 +58,6 @@ struct Ask {
   double imbalance = 0;
   int steps = 1, exact = 1, races = 0, seed = 1, fit = 0;
 };
-
-template <class T>
-T must(Result<T> result) {
-  if (result) return std::move(result).value();
-  fmt::print(stderr, "any_load_bench: {}\n", result.error().message);
-  std::exit(2);
-}
 
 /// Everything that the rows share.
 struct Job {
@@ -101,12 +94,7 @@ void fit_loads(const Ask& ask, Job& job) {
 
 Job plan_job(const Ask& ask) {
   Job job;
-  job.request.job = must(formats::read_job(must(formats::read_file(ask.model)), ask.model));
-  const std::string device = std::string(TIDEMARK_SOURCE_DIR) + "/devices/" + job.request.job.device + ".yaml";
-  job.request.machine =
-      must(formats::read_machine(must(formats::read_file(device)), device,
-                                 formats::chips_in(std::filesystem::path(device).parent_path() / "chips")));
-  job.request.policy = policies::find_policy("optimal");
+  job.request = bench::job_request(ask.model);
   job.own_load = job.request.job.expert_load;
   if (ask.imbalance > 0) job.request.load = ask.imbalance;
   job.shape = must(graph_build::load_shape(job.request.job, job.request.machine));

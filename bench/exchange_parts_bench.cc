@@ -16,30 +16,17 @@
 #include <string>
 #include <utility>
 
-#include "integrations/formats/chip_files.h"
-#include "integrations/formats/file.h"
-#include "integrations/formats/import_yaml.h"
+#include "bench/job_request.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
 
 namespace tidemark {
 namespace {
 
-template <class T>
-T must(Result<T> result) {
-  if (result) return std::move(result).value();
-  fmt::print(stderr, "exchange_parts_bench: {}\n", result.error().message);
-  std::exit(2);
-}
+using bench::must;
 
 void run_bench(const std::string& model) {
-  plan::PlanRequest request;
-  request.job = must(formats::read_job(must(formats::read_file(model)), model));
-  const std::string device = std::string(TIDEMARK_SOURCE_DIR) + "/devices/" + request.job.device + ".yaml";
-  request.machine =
-      must(formats::read_machine(must(formats::read_file(device)), device,
-                                 formats::chips_in(std::filesystem::path(device).parent_path() / "chips")));
-  request.policy = policies::find_policy("optimal");
+  plan::PlanRequest request = bench::job_request(model);
   fmt::print("{} on {}, modelled\n", request.job.model.name, request.machine.name);
   fmt::print("{:>6} {:>9} {:>8} {:>9} {:>9} {:>17}\n", "parts", "step s", "%", "kept s", "peak GiB", "any load up to");
   std::int64_t whole_ns = 0;

@@ -12,9 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "integrations/formats/chip_files.h"
-#include "integrations/formats/file.h"
-#include "integrations/formats/import_yaml.h"
+#include "bench/job_request.h"
 #include "planner/decide/gaps/search.h"
 #include "planner/decide/sites/evaluator.h"
 #include "planner/decide/sites/gaps.h"
@@ -23,6 +21,8 @@
 
 namespace tidemark {
 namespace {
+
+using bench::must;
 
 plan::PolicyAnswer recompute_alone(const plan::PolicyRequest& request) {
   const decide::gaps::SearchResult result =
@@ -51,16 +51,9 @@ plan::PolicyAnswer swap_alone(const plan::PolicyRequest& request) {
   return plan::answer_of(request, result.choice);
 }
 
-template <class T>
-T value_or_exit(Result<T> result) {
-  if (result) return std::move(result).value();
-  fmt::print(stderr, "{}\n", result.error().message);
-  std::exit(2);
-}
-
 plan::PlanOutcome planned(const graph_build::JobSpec& job, const Machine& machine, const plan::Policy& policy,
                           Bytes budget) {
-  return value_or_exit(plan::plan_step({.job = job, .machine = machine, .policy = &policy, .budget_bytes = budget}));
+  return must(plan::plan_step({.job = job, .machine = machine, .policy = &policy, .budget_bytes = budget}));
 }
 
 // Ranks that fit, the added time of those and of the dearest, the modelled step where all do.
@@ -97,13 +90,10 @@ std::string dearer(const plan::PlanOutcome& joint, const plan::PlanOutcome& alon
 }
 
 int run() {
-  const std::string root = TIDEMARK_SOURCE_DIR;
-  const std::string model = root + "/models/pangu-ultra-moe-718b.yaml";
-  const std::string device = root + "/devices/ascend-910b-64g.yaml";
-  const graph_build::JobSpec job = value_or_exit(formats::read_job(value_or_exit(formats::read_file(model)), model));
-  const Machine machine =
-      value_or_exit(formats::read_machine(value_or_exit(formats::read_file(device)), device,
-                                          formats::chips_in(std::filesystem::path(device).parent_path() / "chips")));
+  const plan::PlanRequest request =
+      bench::job_request(std::string(TIDEMARK_SOURCE_DIR) + "/models/pangu-ultra-moe-718b.yaml");
+  const graph_build::JobSpec& job = request.job;
+  const Machine& machine = request.machine;
   const plan::Policy recompute{.name = "recompute alone", .help = "", .decide = recompute_alone};
   const plan::Policy swap{.name = "swap alone", .help = "", .decide = swap_alone};
   fmt::print("{:>10}  {:<16} {:>9} {:>12} {:>12} {:>8}\n", "budget", "rule", "fit", "added ms", "dearest ms", "step s");

@@ -16,12 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "integrations/formats/chip_files.h"
+#include "bench/job_request.h"
 #include "integrations/formats/file.h"
-#include "integrations/formats/import_yaml.h"
 #include "integrations/formats/program_file.h"
 #include "planner/planner.h"
-#include "policies/policies.h"
 
 namespace tidemark {
 namespace {
@@ -45,16 +43,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-std::string text_of(const std::string& path) {
-  Result<std::string> text = formats::read_file(path);
-  if (!text) {
-    fmt::print(stderr, "{}\n", text.error().message);
-    std::exit(2);
-  }
-  return std::move(text).value();
-}
-
-/// Layers x factor, dealt to the slots they were in; the two no-op slots and the MTP slot stay one each.
+/// Layers x factor, dealt to the slots they were in; the MTP slot stays one.
 void multiply_layers(graph_build::JobSpec& job, std::int32_t factor) {
   std::vector<graph_build::LayerKind> kinds;
   std::int32_t next = 0;
@@ -79,14 +68,7 @@ void multiply_layers(graph_build::JobSpec& job, std::int32_t factor) {
 Row run_once(const std::string& model, const std::string& device, std::int32_t micro_batches, std::int32_t layers) {
   const double cpu = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
-  Result<graph_build::JobSpec> job = formats::read_job(text_of(model), model);
-  Result<Machine> machine = formats::read_machine(
-      text_of(device), device, formats::chips_in(std::filesystem::path(device).parent_path() / "chips"));
-  if (!job || !machine) {
-    fmt::print(stderr, "{}\n", (job ? machine.error() : job.error()).message);
-    std::exit(2);
-  }
-  plan::PlanRequest request{.job = job.value(), .machine = machine.value(), .policy = policies::find_policy("optimal")};
+  plan::PlanRequest request = bench::job_request(model, device);
   request.job.parallel.global_batch *= micro_batches;
   if (layers > 1) {
     multiply_layers(request.job, layers);

@@ -22,11 +22,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/job_request.h"
 #include "device/forwarding_device.h"
 #include "device/host_device.h"
-#include "integrations/formats/chip_files.h"
-#include "integrations/formats/file.h"
-#include "integrations/formats/import_yaml.h"
 #include "integrations/run/sim_run.h"
 #include "planner/planner.h"
 #include "planner/simulate/simulator.h"
@@ -36,16 +34,11 @@
 namespace tidemark {
 namespace {
 
+using bench::must;
+
 constexpr std::int64_t kScale = 64;
 constexpr int kSteps = 3;
 constexpr double kGoalPercent = 95;
-
-template <class T>
-T must(Result<T> result) {
-  if (result) return std::move(result).value();
-  fmt::print(stderr, "swap_bench: {}\n", result.error().message);
-  std::exit(2);
-}
 
 void must(DeviceCode code, Device& device) {
   if (code == DeviceCode::ok) return;
@@ -277,11 +270,7 @@ int measure_plan(int argc, char** argv) {
     fmt::print(stderr, "usage: swap_bench [model.yaml [device.yaml [GB/s [rank]]]]\n");
     return 2;
   }
-  const plan::PlanRequest request{
-      .job = must(formats::read_job(must(formats::read_file(model)), model)),
-      .machine = must(formats::read_machine(must(formats::read_file(device)), device,
-                                            formats::chips_in(std::filesystem::path(device).parent_path() / "chips"))),
-      .policy = policies::find_policy("optimal")};
+  const plan::PlanRequest request = bench::job_request(model, device);
   const plan::PlanOutcome plan = must(plan::plan_step(request));
   const plan::RankPlan* rank = rank_to_measure(plan, argc > 4 ? std::atoi(argv[4]) : -1);
   if (rank == nullptr || rank->figures.swapped_bytes_per_step == 0) {

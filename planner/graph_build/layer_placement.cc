@@ -105,13 +105,16 @@ void fill_stages(const ModelSpec& model, const std::vector<std::int32_t>& counts
   append_mtp(model, parallel.slots.back().back());
 }
 
+std::vector<std::int32_t> even_layers(std::int32_t layers, std::int32_t stages) {
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(stages), layers / stages);
+  for (std::int32_t stage = 0; stage < layers % stages; ++stage) ++counts[static_cast<std::size_t>(stage)];
+  return counts;
+}
+
 void fill_stages_evenly(const ModelSpec& model, ParallelSpec& parallel) {
   if (!are_in_range(model, parallel) || parallel.stages() > 2 * kMostLayers) return;
   const auto layers = static_cast<std::int32_t>(std::min<std::size_t>(model.layers.size(), kMostLayers));
-  const auto stages = static_cast<std::int32_t>(parallel.stages());
-  std::vector<std::int32_t> counts(static_cast<std::size_t>(stages), layers / stages);
-  for (std::int32_t stage = 0; stage < layers % stages; ++stage) ++counts[static_cast<std::size_t>(stage)];
-  fill_stages(model, counts, parallel);
+  fill_stages(model, even_layers(layers, static_cast<std::int32_t>(parallel.stages())), parallel);
 }
 
 std::vector<std::int32_t> stage_layers(const ParallelSpec& parallel) {

@@ -34,8 +34,10 @@ struct LayerPlacement {
 /// REQUIRES: counts has as many entries as `parallel` has stages, and sums to the model's layers.
 void fill_stages(const ModelSpec& model, const std::vector<std::int32_t>& counts, ParallelSpec& parallel);
 
-/// The same with as many layers in each stage, one more in the first ones where they do not come out even. Sets nothing
-/// where counts are out of range, which find_problems names.
+/// As many layers in each stage, one more in the first ones where they do not come out even. REQUIRES: stages > 0.
+[[nodiscard]] std::vector<std::int32_t> even_layers(std::int32_t layers, std::int32_t stages);
+
+/// fill_stages with even_layers. Sets nothing where counts are out of range, which find_problems names.
 void fill_stages_evenly(const ModelSpec& model, ParallelSpec& parallel);
 
 /// How many layers each stage holds, along the pipeline.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -29,25 +31,61 @@ plan::PlanRequest with_placement(const plan::PlanRequest& request, const Placeme
   return placed;
 }
 
-/// The first of them by their steps op by op, where there is more than one.
-Status sort_by_ops(const plan::PlanRequest& request, std::vector<PlacedStep>& close) {
-  const std::size_t count = std::min(close.size(), kSimulated);
-  if (count < 2) return {};
-  std::vector<std::pair<std::int64_t, std::size_t>> steps(count);
-  Status status = threads::parallel_try_each(count, [&](std::size_t i) -> Status {
-    plan::PlanRequest placed = with_placement(request, close[i].placement);
-    if (!placed.load) placed.load = request.job.expert_load.mean;
+/// Orders placements by their steps op by op with everything kept. One is simulated only where its bound by passes does
+/// not say that another is as fast.
+class StepOrder {
+ public:
+  StepOrder(const plan::PlanRequest& request, std::span<PlacedStep> placements)
+      : request_(request), placements_(placements), steps_(placements.size()) {}
+
+  /// To be called first. Errors: those of the schedule of passes and of building a graph.
+  Status bound(simulate::ChunkTimes& times) {
+    for (const PlacedStep& placed : placements_) {
+      const graph_build::JobSpec job = with_placement(request_, placed.placement).job;
+      const Result<simulate::StageTimes> chunks = times.times_of(job);
+      if (!chunks) return chunks.error();
+      Result<simulate::PassClock> clock = simulate::PassClock::of(job.parallel);
+      if (!clock) return clock.error();
+      const Result<std::int64_t> bound = clock.value().bound_ns(chunks.value());
+      if (!bound) return bound.error();
+      bounds_.push_back(bound.value());
+    }
+    return {};
+  }
+
+  /// Brings the fastest from `place` on there; of those that are equally fast, the one that is first.
+  Status settle(std::size_t place) {
+    if (place + 1 == placements_.size()) return {};
+    std::size_t best = place;
+    for (std::size_t i = place; i < placements_.size(); ++i) {
+      if (i > place && bounds_[i] >= *steps_[best]) continue;
+      if (Status status = simulate(i); !status) return status;
+      if (*steps_[i] < *steps_[best]) best = i;
+    }
+    for (; best > place; --best) {
+      std::swap(placements_[best], placements_[best - 1]);
+      std::swap(steps_[best], steps_[best - 1]);
+      std::swap(bounds_[best], bounds_[best - 1]);
+    }
+    return {};
+  }
+
+ private:
+  Status simulate(std::size_t i) {
+    if (steps_[i]) return {};
+    plan::PlanRequest placed = with_placement(request_, placements_[i].placement);
+    if (!placed.load) placed.load = request_.job.expert_load.mean;
     const Result<std::int64_t> step = keep_all_ns(std::move(placed));
     if (!step) return step.error();
-    steps[i] = {step.value(), i};
+    steps_[i] = step.value();
     return {};
-  });
-  if (!status) return status;
-  std::ranges::sort(steps);
-  const std::vector<PlacedStep> by_passes(close.begin(), close.begin() + static_cast<std::ptrdiff_t>(count));
-  for (std::size_t i = 0; i < count; ++i) close[i] = by_passes[steps[i].second];
-  return {};
-}
+  }
+
+  const plan::PlanRequest& request_;
+  std::span<PlacedStep> placements_;
+  std::vector<std::optional<std::int64_t>> steps_;
+  std::vector<std::int64_t> bounds_;
+};
 
 /// Behind those that were simulated: most memory to spare first.
 void sort_by_memory(const plan::PlanRequest& request, std::vector<PlacedStep>& close) {
@@ -65,21 +103,25 @@ Result<bool> fits(const plan::PlanRequest& request, const Placement& placement) 
   placed.ranks = worst_ranks(placed.job);
   placed.figures_only = true;
   placed.is_brief = true;
+  // What fits at another load only is planned for the mean in the end.
+  if (!placed.load) placed.load = request.job.expert_load.mean;
   const Result<plan::PlanOutcome> outcome = plan::plan_step(placed);
   if (!outcome) return outcome.error();
   return outcome.value().fits();
 }
 
-/// Null: none of the first kMostTried that static memory does not rule out. `misfit` counts those passed over.
+/// Null: none of the first kMostTried that static memory does not rule out. `misfit` counts those passed over;
+/// `settle` is told each place before it is looked at.
 Result<const PlacedStep*> first_that_fits(const plan::PlanRequest& request, std::span<const PlacedStep> steps,
-                                          std::size_t& misfit) {
+                                          const std::function<Status(std::size_t place)>& settle, std::size_t& misfit) {
   std::size_t planned = 0;
-  for (const PlacedStep& step : steps) {
-    const plan::PlanRequest tried = with_placement(request, step.placement);
+  for (std::size_t place = 0; place < steps.size(); ++place) {
+    if (Status status = settle(place); !status) return status.error();
+    const plan::PlanRequest tried = with_placement(request, steps[place].placement);
     if (static_fit(tried, tried.job).possible) {
-      const Result<bool> does_fit = fits(request, step.placement);
+      const Result<bool> does_fit = fits(request, steps[place].placement);
       if (!does_fit) return does_fit.error();
-      if (does_fit.value()) return &step;
+      if (does_fit.value()) return &steps[place];
       ++planned;
     }
     ++misfit;
@@ -99,12 +141,15 @@ Result<AutoPlacement> place_automatically(plan::PlanRequest& request, const Plac
   std::vector<PlacedStep> close = std::move(found.value().best);
   const auto most = static_cast<double>(close.front().step_ns) * kClose;
   std::erase_if(close, [&](const PlacedStep& step) { return static_cast<double>(step.step_ns) > most; });
-  if (Status status = sort_by_ops(request, close); !status) return status.error();
-  const std::size_t simulated = std::min(close.size(), kSimulated);
-  Result<const PlacedStep*> first = first_that_fits(request, std::span(close).first(simulated), placed.misfit);
+  const std::span<PlacedStep> simulated = std::span(close).first(std::min(close.size(), kSimulated));
+  StepOrder order(request, simulated);
+  if (Status status = order.bound(times); !status) return status.error();
+  Result<const PlacedStep*> first = first_that_fits(
+      request, simulated, [&](std::size_t place) { return order.settle(place); }, placed.misfit);
   if (first && first.value() == nullptr) {
     sort_by_memory(request, close);
-    first = first_that_fits(request, std::span(close).subspan(simulated), placed.misfit);
+    first = first_that_fits(
+        request, std::span(close).subspan(simulated.size()), [](std::size_t) { return Status(); }, placed.misfit);
   }
   if (!first) return first.error();
   const PlacedStep* chosen = first.value();

@@ -76,14 +76,35 @@ StageSum::StageSum(const ChunkCatalogue& catalogue,
     }
 }
 
-double StageSum::of(StageChoices& choices, const std::vector<std::int32_t>& layers) const {
-  double sum = 0;
-  std::int32_t first = 0;
-  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
-    sum += at(static_cast<std::int32_t>(stage), choices.chunk(static_cast<std::int32_t>(stage), first, layers[stage]));
-    first += layers[stage];
+MovedSums::MovedSums(const StageSum& sum, StageChoices& choices, const std::vector<std::int32_t>& layers)
+    : before_(layers.size() + 1), less_(layers.size()), more_(layers.size()) {
+  std::int32_t begin = 0;
+  for (std::size_t s = 0; s < layers.size(); ++s) {
+    const auto stage = static_cast<std::int32_t>(s);
+    const auto cost = [&](std::int32_t first, std::int32_t count) {
+      const bool exists = first >= 0 && count >= 0 && count <= choices.most() && first + count <= choices.layers();
+      const std::int32_t chunk = exists ? choices.chunk(stage, first, count) : -1;
+      return chunk < 0 ? Sum{.impossible = 1} : Sum{.cost = sum.at(stage, chunk)};
+    };
+    for (std::int32_t shift = -1; shift <= 1; ++shift) {
+      const auto i = static_cast<std::size_t>(shift + 1);
+      before_[s + 1][i] = before_[s][i] + cost(begin + shift, layers[s]);
+      less_[s][i] = cost(begin + shift, layers[s] - 1);
+      more_[s][i] = cost(begin + shift, layers[s] + 1);
+    }
+    begin += layers[s];
   }
-  return sum;
+}
+
+double MovedSums::of(std::size_t from, std::size_t to) const {
+  constexpr std::size_t kSame = 1;
+  const std::size_t low = std::min(from, to), high = std::max(from, to);
+  const std::size_t shift = from < to ? 0 : 2;  // of the stages between, and of the one behind them
+  const Sum& at_from = less_[from][from < to ? kSame : shift];
+  const Sum& at_to = more_[to][from < to ? shift : kSame];
+  const Sum sum = before_[low][kSame] + at_from + (before_[high][shift] - before_[low + 1][shift]) + at_to +
+                  (before_.back()[kSame] - before_[high + 1][kSame]);
+  return sum.impossible > 0 ? kNoPlacement : sum.cost;
 }
 
 LeastSum::LeastSum(const StageSum& sum, StageChoices& choices)

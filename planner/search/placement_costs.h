@@ -91,11 +91,35 @@ class StageSum {
   [[nodiscard]] double at(std::int32_t stage, std::int32_t chunk) const {
     return costs_[static_cast<std::size_t>(stage) * chunks_ + static_cast<std::size_t>(chunk)];
   }
-  [[nodiscard]] double of(StageChoices& choices, const std::vector<std::int32_t>& layers) const;
 
  private:
   std::size_t chunks_;
   std::vector<double> costs_;
+};
+
+/// Sums of the placements that differ from one by a single layer, each in constant time: stages between keep their
+/// number of layers and begin one layer earlier or later.
+class MovedSums {
+ public:
+  /// REQUIRES: choices.fill() was called before `sum` was made.
+  MovedSums(const StageSum& sum, StageChoices& choices, const std::vector<std::int32_t>& layers);
+
+  /// With a layer of stage `from` at stage `to` instead. Infinite: a stage may not hold what it would.
+  /// REQUIRES: from != to.
+  [[nodiscard]] double of(std::size_t from, std::size_t to) const;
+
+ private:
+  /// What stages cost together, of those that may hold what they would.
+  struct Sum {
+    double cost = 0;
+    std::int32_t impossible = 0;  ///< stages
+    friend Sum operator+(const Sum& a, const Sum& b) { return {a.cost + b.cost, a.impossible + b.impossible}; }
+    friend Sum operator-(const Sum& a, const Sum& b) { return {a.cost - b.cost, a.impossible - b.impossible}; }
+  };
+  /// With first layers one earlier, where they are, and one later.
+  using Shifted = std::array<Sum, 3>;
+  std::vector<Shifted> before_;       ///< of all stages before one, each with as many layers as now
+  std::vector<Shifted> less_, more_;  ///< of one stage with a layer less and with one more
 };
 
 /// The least of a sum over all placements from each stage and first layer on; `rest(0, 0)` is that of whole placements.

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "planner/graph_build/layer_placement.h"
 #include "planner/search/placement_costs.h"
 #include "planner/simulate/pass_clock.h"
 #include "planner/threads/parallel.h"
@@ -15,10 +17,10 @@
 namespace tidemark::search {
 namespace {
 
-constexpr std::size_t kMostPaths = 32;   ///< kept for passing placements over
-constexpr std::size_t kImproved = 4;     ///< placements whose layers are moved
-constexpr std::int64_t kSumsAPass = 16;  ///< terms of sums that take as long as a pass to play
-constexpr std::size_t kMoved = 64;       ///< neighbours of a placement that are played
+constexpr std::size_t kMostPaths = 32;  ///< kept for passing placements over
+constexpr std::size_t kImproved = 4;    ///< placements whose layers are moved
+constexpr std::int64_t kSumsAPass = 4;  ///< sums over stages that take as long as a pass to play
+constexpr std::size_t kMoved = 64;      ///< neighbours of a placement that are played
 
 using Weights = std::vector<std::array<double, 2 * simulate::kPassSpans>>;
 
@@ -65,16 +67,12 @@ bool is_no_better(double bound, std::int64_t step_ns) {
 }
 
 /// All stages alike but for what is left over, which the first, the last or every n-th stage takes.
-std::vector<std::vector<std::int32_t>> even_counts(std::int32_t layers, std::int32_t stages) {
-  std::vector<std::vector<std::int32_t>> ways;
-  const std::int32_t each = layers / stages, over = layers % stages;
-  for (int way = 0; way < 3; ++way) {
-    std::vector<std::int32_t> counts(static_cast<std::size_t>(stages), each);
-    for (std::int32_t i = 0; i < over; ++i)
-      ++counts[static_cast<std::size_t>(way == 0 ? i : way == 1 ? stages - 1 - i : i * stages / over)];
-    ways.push_back(std::move(counts));
-  }
-  return ways;
+std::vector<std::vector<std::int32_t>> even_ways(std::int32_t layers, std::int32_t stages) {
+  const std::vector<std::int32_t> first = graph_build::even_layers(layers, stages);
+  std::vector<std::int32_t> spread(static_cast<std::size_t>(stages), layers / stages);
+  const std::int32_t over = layers % stages;
+  for (std::int32_t i = 0; i < over; ++i) ++spread[static_cast<std::size_t>(i * stages / over)];
+  return {first, {first.rbegin(), first.rend()}, std::move(spread)};
 }
 
 /// Placements with the main head in one place.
@@ -90,12 +88,17 @@ class HeadSearch {
         choices_(catalogue_, is_head_apart, most),
         ranks_(static_cast<std::size_t>(job.parallel.pipeline)) {}
 
-  Status run() {
+  /// Plays even placements and those that mixtures of paths lead to.
+  Status look_around() {
     if (Status status = start(); !status) return status;
     if (steps_.empty() || effort_.bounding_rounds == 0) return choices_.status();
     if (Status status = choices_.fill(); !status) return status;
-    if (Status status = bound(); !status) return status;
-    if (is_proven()) return {};
+    return bound();
+  }
+
+  /// Goes on from there, where something shorter than `known_ns` may be found.
+  Status look_closer(std::int64_t known_ns) {
+    if (sharpest_.empty() || is_proven() || bound_ns_ >= known_ns) return {};
     if (Status status = improve(); !status) return status;
     return is_proven() ? Status() : branch();
   }
@@ -103,6 +106,7 @@ class HeadSearch {
   /// Steps of all that was played.
   [[nodiscard]] const std::map<std::vector<std::int32_t>, std::int64_t>& steps() const { return steps_; }
   [[nodiscard]] std::int64_t bound_ns() const { return bound_ns_; }
+  [[nodiscard]] std::int64_t best_ns() const { return best_ns_; }
   [[nodiscard]] bool is_head_apart() const { return is_head_apart_; }
 
  private:
@@ -155,7 +159,7 @@ class HeadSearch {
   /// Plays what people would write.
   Status start() {
     for (std::vector<std::int32_t> layers :
-         even_counts(choices_.layers(), choices_.stages() - (is_head_apart_ ? 1 : 0))) {
+         even_ways(choices_.layers(), choices_.stages() - (is_head_apart_ ? 1 : 0))) {
       if (is_head_apart_) layers.push_back(0);
       if (!is_legal(layers)) continue;
       if (const Result<std::int64_t> step = play(layers); !step) return step.error();
@@ -263,18 +267,20 @@ class HeadSearch {
   /// One layer less here and one more there, with the most that a path says it takes.
   [[nodiscard]] std::vector<std::pair<double, std::vector<std::int32_t>>> neighbours(
       const std::vector<std::int32_t>& layers) {
+    std::vector<MovedSums> sums;
+    for (const StageSum& sum : paths_) sums.emplace_back(sum, choices_, layers);
     std::vector<std::pair<double, std::vector<std::int32_t>>> list;
     for (std::size_t from = 0; from < layers.size(); ++from)
       for (std::size_t to = 0; to < layers.size(); ++to) {
         if (from == to || layers[from] == 0) continue;
+        if (work_ > effort_.work) return list;
+        work_ += static_cast<std::int64_t>(paths_.size()) / kSumsAPass;
+        double most = 0;
+        for (const MovedSums& sum : sums) most = std::max(most, sum.of(from, to));
+        if (std::isinf(most)) continue;
         std::vector<std::int32_t> moved = layers;
         --moved[from];
         ++moved[to];
-        if (work_ > effort_.work) return list;
-        if (!is_legal(moved)) continue;
-        double most = 0;
-        for (const StageSum& sum : paths_) most = std::max(most, sum.of(choices_, moved));
-        work_ += static_cast<std::int64_t>(layers.size() * paths_.size()) / kSumsAPass;
         list.emplace_back(most, std::move(moved));
       }
     return list;
@@ -354,7 +360,7 @@ Result<std::int32_t> most_layers(const graph_build::JobSpec& job, simulate::Chun
   const auto layers = static_cast<std::int32_t>(job.model.layers.size());
   const auto stages = static_cast<std::int32_t>(given.stages());
   graph_build::JobSpec even = job;
-  place(job.model, {.layers = even_counts(layers, stages).front()}, even.parallel);
+  place(job.model, {.layers = graph_build::even_layers(layers, stages)}, even.parallel);
   const Result<simulate::StageTimes> chunks = times.times_of(even);
   if (!chunks) return chunks.error();
   const Result<std::int64_t> step = clock.step_ns(chunks.value());
@@ -388,7 +394,14 @@ Result<PlacementSearchResult> search_placements(const graph_build::JobSpec& job,
   for (const bool is_head_apart : {false, true})
     if (!is_head_apart || (job.model.mtp_layers > 0 && job.parallel.pipeline > 1))
       searches.push_back(std::make_unique<HeadSearch>(job, times, clock.value(), effort, is_head_apart, most.value()));
-  const Status status = threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i]->run(); });
+  Status status =
+      threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i]->look_around(); });
+  if (!status) return status.error();
+  std::int64_t known_ns = std::numeric_limits<std::int64_t>::max();
+  for (const auto& search : searches)
+    if (!search->steps().empty()) known_ns = std::min(known_ns, search->best_ns());
+  status =
+      threads::parallel_try_each(searches.size(), [&](std::size_t i) { return searches[i]->look_closer(known_ns); });
   if (!status) return status.error();
   PlacementSearchResult result;
   std::optional<std::int64_t> bound;

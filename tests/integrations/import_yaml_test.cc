@@ -208,23 +208,6 @@ TEST(ShippedFiles, PanguIsTheReferenceJob) {
   EXPECT_EQ(parallel.optimizer_bytes, 12);
 }
 
-TEST(ShippedFiles, PanguSlotsAreThoseOfTheReferenceTable) {
-  const graph_build::JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
-  const auto layer = [](std::int32_t n) {
-    return graph_build::Slot{.kind = graph_build::Slot::Kind::layer, .layer = n};
-  };
-  const graph_build::Slot noop = {.kind = graph_build::Slot::Kind::noop, .layer = -1};
-  const graph_build::Slot mtp = {.kind = graph_build::Slot::Kind::mtp, .layer = 0};
-  using Chunks = std::vector<std::vector<graph_build::Slot>>;
-  for (std::int32_t rank = 0; rank < 14; ++rank) {
-    EXPECT_EQ(job.parallel.slots[static_cast<std::size_t>(rank)],
-              (Chunks{{layer(2 * rank), layer(2 * rank + 1)}, {layer(32 + 2 * rank), layer(33 + 2 * rank)}}))
-        << "rank " << rank;
-  }
-  EXPECT_EQ(job.parallel.slots[14], (Chunks{{layer(28), layer(29)}, {layer(60), noop}}));
-  EXPECT_EQ(job.parallel.slots[15], (Chunks{{layer(30), layer(31)}, {mtp, noop}}));
-}
-
 TEST(ShippedFiles, PanguReserveIsFourAndAHalfGiB) {
   const graph_build::JobSpec job = job_from(shipped("models/pangu-ultra-moe-718b.yaml"));
   const Machine machine = machine_from(shipped("devices/" + job.device + ".yaml"));

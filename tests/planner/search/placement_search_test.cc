@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <random>
 
 #include "planner/graph_build/layer_placement.h"
+#include "planner/search/placement_costs.h"
 #include "planner/simulate/pass_clock.h"
 #include "tests/support/pangu.h"
 #include "tests/support/random_job.h"
@@ -77,6 +79,61 @@ graph_build::JobSpec small_job(testing::JobGenerator& random, int round) {
   counts.front() = static_cast<std::int32_t>(layers);
   graph_build::fill_stages(job.model, counts, p);
   return job;
+}
+
+/// By stages one after the other; infinite where one may not hold what it would.
+double plain_sum(const StageSum& sum, StageChoices& choices, const std::vector<std::int32_t>& layers) {
+  double cost = 0;
+  std::int32_t first = 0;
+  for (std::size_t stage = 0; stage < layers.size(); ++stage) {
+    const bool is_legal = layers[stage] <= choices.most();
+    const std::int32_t chunk = is_legal ? choices.chunk(static_cast<std::int32_t>(stage), first, layers[stage]) : -1;
+    if (chunk < 0) return std::numeric_limits<double>::infinity();
+    cost += sum.at(static_cast<std::int32_t>(stage), chunk);
+    first += layers[stage];
+  }
+  return cost;
+}
+
+TEST(MovedSums, EqualPlainSumsOfEveryMovedLayer) {
+  testing::JobGenerator random(12);
+  std::mt19937 draw(5);
+  int finite = 0, infinite = 0;
+  for (int round = 0; round < 24; ++round) {
+    const graph_build::JobSpec job = small_job(random, round);
+    const bool is_head_apart = job.model.mtp_layers > 0 && job.parallel.pipeline > 1 && draw() % 2 == 0;
+    simulate::PassTimeTable times(testing::ascend_910b(), 1.0, 1.0);
+    ChunkCatalogue catalogue(job, times);
+    const auto stages = static_cast<std::size_t>(job.parallel.stages());
+    const auto layers = static_cast<std::int32_t>(job.model.layers.size());
+    StageChoices choices(catalogue, is_head_apart, (layers + 1) / 2 + 1);
+    ASSERT_TRUE(choices.fill());
+    std::vector<std::array<double, 2 * simulate::kPassSpans>> weights(stages);
+    for (auto& of_stage : weights)
+      for (double& weight : of_stage) weight = static_cast<double>(draw() % 8);
+    const StageSum sum(catalogue, weights);
+    std::vector<std::int32_t> counts(stages, 0);
+    for (std::int32_t layer = 0; layer < layers; ++layer) ++counts[draw() % stages];
+    if (std::isinf(plain_sum(sum, choices, counts))) continue;
+    const MovedSums moved(sum, choices, counts);
+    for (std::size_t from = 0; from < stages; ++from)
+      for (std::size_t to = 0; to < stages; ++to) {
+        if (from == to || counts[from] == 0) continue;
+        std::vector<std::int32_t> other = counts;
+        --other[from];
+        ++other[to];
+        const double expected = plain_sum(sum, choices, other);
+        if (std::isinf(expected)) {
+          EXPECT_TRUE(std::isinf(moved.of(from, to)));
+          ++infinite;
+        } else {
+          EXPECT_NEAR(moved.of(from, to), expected, 1e-9 * expected);
+          ++finite;
+        }
+      }
+  }
+  EXPECT_GT(finite, 20);
+  EXPECT_GT(infinite, 2);
 }
 
 TEST(PlacementSearch, IsTheBestOfAllOnSmallPipelines) {
