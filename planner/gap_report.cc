@@ -63,11 +63,15 @@ GapReport split_gap(const PublishedStep& published, const TimeSplit& mean, doubl
 GapReport gap_to(const PublishedStep& published, const graph_build::JobSpec& job, const PlanOutcome& outcome) {
   std::vector<TimeSplit> splits;
   for (const RankPlan& rank : outcome.ranks) splits.push_back(split_time(rank, outcome.step.step_ns));
-  std::size_t slots = 0;
-  for (const auto& rank : job.parallel.slots)
-    for (const auto& chunk : rank) slots += chunk.size();
-  return split_gap(published, mean_split(splits),
-                   static_cast<double>(slots) / static_cast<double>(job.parallel.pipeline),
+  std::size_t most = 0;
+  for (const auto& rank : job.parallel.slots) {
+    std::size_t filled = 0;
+    for (const auto& chunk : rank)
+      filled += chunk.size() - static_cast<std::size_t>(
+                                   std::ranges::count(chunk, graph_build::Slot::Kind::noop, &graph_build::Slot::kind));
+    most = std::max(most, filled);
+  }
+  return split_gap(published, mean_split(splits), static_cast<double>(most),
                    static_cast<double>(job.parallel.micro_batches()));
 }
 

@@ -35,13 +35,14 @@ struct GapLine {
 /// Invariant: the lines add up to the steps on both sides.
 struct GapReport {
   double published_step_ns = 0, modelled_step_ns = 0;
-  double published_layer_ns = 0, modelled_layer_ns = 0;  ///< step outside the bubble per slot and micro-batch
+  double published_layer_ns = 0,
+         modelled_layer_ns = 0;  ///< step outside the bubble per slot of the fullest rank and micro-batch
   std::vector<GapLine> lines;
   /// The rate of the published kernels over the modelled rate, if nothing but kernels explains the rest.
   double kernel_rate_ratio = 0;
 };
 
-/// `mean`: over all ranks. `slots_per_rank`: layers a rank holds, no-ops and MTP modules counted.
+/// `mean`: over all ranks. `slots_per_rank`: layers and MTP modules of the rank that holds most.
 [[nodiscard]] GapReport split_gap(const PublishedStep& published, const TimeSplit& mean, double slots_per_rank,
                                   double micro_batches);
 

@@ -585,13 +585,13 @@ TEST(Doctor, SaysHowMuchMemoryThereIsAndWhatLimitsIt) {
 TEST(ReferenceJob, FitsAndBeatsWhatIsPublished) {
   const Workplace place;
   const std::string model = source_path("models/pangu-ultra-moe-718b.yaml").string();
-  const Json json = json_of(place, {"plan", model});
+  const Json json = json_of(place, {"plan", model, "--quiet"});
   expect_contract(json, 16, 32);
   for (const Json& rank : json["ranks"]) EXPECT_TRUE(rank["fits"].get<bool>()) << rank["rank"];
   EXPECT_NEAR(json["parameters"].get<double>(), 717.9e9, 0.1e9);
   EXPECT_NEAR(json["active_parameters"].get<double>(), 39.19e9, 0.1e9);
 
-  const Json published = json_of(place, {"simulate", model, "--against", "published"});
+  const Json published = json_of(place, {"simulate", model, "--against", "published", "--quiet"});
   EXPECT_EQ(published["policy"], "published-recipe");
   double gap = 0;
   for (const Json& cause : published["against"]["causes"]) gap += cause["gap_ms"].get<double>();
