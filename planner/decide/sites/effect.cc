@@ -2,25 +2,81 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace tidemark::decide::sites {
 namespace {
 
-/// Communication of one recipe run.
-struct Communication {
-  std::array<std::int64_t, kLaneCount> lane_ns{};
-  std::int64_t total_ns = 0;
+/// Where a run starts, and how long something waits for its communication then.
+struct Start {
+  std::int32_t pos = 0;
+  std::int64_t exposed_ns = 0;
 };
 
-Communication communication_of(const DecisionProblem& p, const Recipe& recipe) {
-  Communication c;
+/// When the lanes of a rank are taken around a position, with everything kept.
+class LaneTimes {
+ public:
+  LaneTimes(const DecisionProblem& problem, std::size_t op) : p_(problem), at_(op) { next_start_ns_.fill(kNever); }
+
+  /// To the position ahead of an op that is not behind it.
+  void move_to(std::size_t op) {
+    while (at_ > op) {
+      --at_;
+      next_start_ns_[lane(at_)] = p_.nominal->start_ns[at_];
+    }
+  }
+
+  /// The end of what a lane runs last before the position.
+  [[nodiscard]] std::int64_t free_from(Lane lane_wanted) const {
+    for (std::size_t op = at_; op-- > 0;)
+      if (lane(op) == static_cast<std::size_t>(lane_wanted)) return p_.nominal->end_ns[op];
+    return 0;
+  }
+  /// The start of what it runs next, up to where this began.
+  [[nodiscard]] std::int64_t taken_from(Lane lane_wanted) const {
+    return next_start_ns_[static_cast<std::size_t>(lane_wanted)];
+  }
+
+ private:
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+  [[nodiscard]] std::size_t lane(std::size_t op) const {
+    return static_cast<std::size_t>(p_.graph->template_of(id_of<OpId>(op)).lane);
+  }
+
+  const DecisionProblem& p_;
+  std::size_t at_;
+  std::array<std::int64_t, kLaneCount> next_start_ns_{};
+};
+
+bool communicates(const DecisionProblem& p, const Recipe& recipe) {
+  return std::ranges::any_of(recipe.steps, [&](const Recipe::Step& step) {
+    return p.graph->op_templates[row(step.op)].lane != Lane::compute;
+  });
+}
+
+/// How long the op that needs the run, or what its lanes run next, waits where the steps up to the last communication
+/// are issued ahead of the op at which `lanes` is. A lane is first come, first served, so what comes next on it waits
+/// as well.
+std::int64_t exposed_ns(const DecisionProblem& p, const Recipe& recipe, const LaneTimes& lanes, std::int64_t start_ns,
+                        std::int64_t need_ns) {
+  std::int64_t now = start_ns, computed = 0, exposed = 0, communicated = start_ns, computed_then = 0;
   for (const Recipe::Step& step : recipe.steps) {
     const Lane lane = p.graph->op_templates[row(step.op)].lane;
-    if (lane == Lane::compute) continue;
-    c.lane_ns[static_cast<std::size_t>(lane)] += p.template_ns[row(step.op)];
-    c.total_ns += p.template_ns[row(step.op)];
+    const std::int64_t ns = p.template_ns[row(step.op)];
+    if (lane == Lane::compute) {
+      now += ns;
+      computed += ns;
+      continue;
+    }
+    now = std::max(now, lanes.free_from(lane)) + ns;
+    // What is computed again is counted by itself; it holds up whatever comes later.
+    if (const std::int64_t next = lanes.taken_from(lane); next < now - computed)
+      exposed = std::max(exposed, now - computed - next);
+    communicated = now;
+    computed_then = computed;
   }
-  return c;
+  return std::max(exposed, communicated - computed_then - need_ns);
 }
 
 /// First site-local position a run may start at: after its outputs were dropped, within the pass that needs them.
@@ -32,39 +88,22 @@ std::int32_t earliest_start(const DecisionProblem& p, const SiteClass& c, const 
   return pass_begin(p, c.representative, limit, need_pos);
 }
 
-/// Where the run starts so that its communication has time to finish, as late as possible.
-std::int32_t choose_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit,
-                          std::int32_t need_pos, const Communication& communication) {
-  if (communication.total_ns == 0) return need_pos;
+/// Where the run's communication holds up least, as late as possible.
+Start choose_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit, const Recipe& recipe,
+                   std::int32_t need_pos) {
+  if (!communicates(p, recipe)) return {.pos = need_pos};
   const auto ops = p.ops_of(c.representative);
-  const auto start_of = [&](std::int32_t pos) { return p.nominal->start_ns[row(ops[static_cast<std::size_t>(pos)])]; };
-  const std::int32_t limit = earliest_start(p, c, unit, need_pos);
-  // Twice the transfer time: the lanes are shared with the pass itself.
-  const std::int64_t lead = 2 * communication.total_ns;
-  std::int32_t pos = need_pos;
-  while (pos > limit && start_of(need_pos) - start_of(pos) < lead) --pos;
-  return pos;
-}
-
-/// Communication that does not fit the idle time of its lanes between the two positions.
-std::int64_t exposed(const DecisionProblem& p, const SiteClass& c, std::int32_t start_pos, std::int32_t need_pos,
-                     const Communication& communication) {
-  if (communication.total_ns == 0) return 0;
-  const auto ops = p.ops_of(c.representative);
-  const std::size_t first = row(ops[static_cast<std::size_t>(start_pos)]);
-  const std::size_t last = row(ops[static_cast<std::size_t>(need_pos)]);
-  const std::int64_t window = p.nominal->start_ns[last] - p.nominal->start_ns[first];
-  std::array<std::int64_t, kLaneCount> busy{};
-  for (std::size_t i = first; i < last; ++i)
-    busy[static_cast<std::size_t>(p.graph->template_of(id_of<OpId>(i)).lane)] += p.op_ns[i];
-  std::int64_t worst = std::max<std::int64_t>(0, communication.total_ns - window);
-  for (const Lane lane : {Lane::intra_comm, Lane::inter_comm, Lane::send}) {
-    const auto l = static_cast<std::size_t>(lane);
-    if (communication.lane_ns[l] == 0) continue;
-    const std::int64_t idle = std::max<std::int64_t>(0, window - busy[l]);
-    worst = std::max(worst, communication.lane_ns[l] - idle);
+  const auto op_at = [&](std::int32_t pos) { return row(ops[static_cast<std::size_t>(pos)]); };
+  const std::int64_t need_ns = p.nominal->start_ns[op_at(need_pos)];
+  LaneTimes lanes(p, op_at(need_pos));
+  Start best{.pos = need_pos, .exposed_ns = std::numeric_limits<std::int64_t>::max()};
+  const std::int32_t earliest = earliest_start(p, c, unit, need_pos);
+  for (std::int32_t pos = need_pos; pos >= earliest && best.exposed_ns > 0; --pos) {
+    lanes.move_to(op_at(pos));
+    const std::int64_t exposed = exposed_ns(p, recipe, lanes, p.nominal->start_ns[op_at(pos)], need_ns);
+    if (exposed < best.exposed_ns) best = {.pos = pos, .exposed_ns = std::max<std::int64_t>(0, exposed)};
   }
-  return std::min(worst, communication.total_ns);
+  return best;
 }
 
 }  // namespace
@@ -89,11 +128,10 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     std::int32_t need = unit.latest_pos;
     for (const std::int32_t local : recipe.outputs)
       need = std::min(need, back_of_local[static_cast<std::size_t>(local)]);
-    const Communication communication = communication_of(problem, recipe);
-    const std::int32_t start = choose_start(problem, c, unit, need, communication);
+    const auto [start, exposed] = choose_start(problem, c, unit, recipe, need);
     effect.runs.push_back({.unit = *it, .start_pos = start, .need_pos = need});
     effect.compute_ns += unit.compute_ns;
-    effect.exposed_communication_ns += exposed(problem, c, start, need, communication);
+    effect.exposed_communication_ns += exposed;
     for (const std::int32_t local : recipe.outputs) back_of_local[static_cast<std::size_t>(local)] = start;
     for (const std::int32_t local : recipe.sources) {
       // A source whose own gap begins later is still there.
