@@ -70,6 +70,7 @@ Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& a
       {.graph = problem.graph(), .liveness = problem.liveness(), .nominal = problem.nominal(), .plan = answer.plan});
   if (!schedule) return schedule.error();
   BuiltPlan built{.plan = answer.plan,
+                  .rule = {},
                   .cost = answer.cost,
                   .schedule = std::move(schedule).value(),
                   .layout = {},

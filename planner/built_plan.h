@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "planner/decide/gaps/plan_cost.h"
 #include "planner/decide/rank_problem.h"
@@ -34,6 +35,7 @@ struct Budgets {
 
 struct BuiltPlan {
   Plan plan;
+  std::string_view rule;  ///< that answered it; empty: a last resort
   decide::gaps::PlanCost cost;
   Schedule schedule;
   Layout layout;

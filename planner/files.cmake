@@ -23,6 +23,7 @@ set(TIDEMARK_PLAN_FILES
   rank_planner.cc
   site_rooms.cc
   stage_balance.cc
+  step_choice.cc
   step_phases.cc
   storage_controls.cc
   storage_names.cc

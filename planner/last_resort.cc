@@ -23,8 +23,8 @@ class LastResortSearch {
     if (whole->is_flat()) return build_least(whole, in_.request.policy->decide);
     if (in_.request.is_brief) return run_briefly(whole);
     if (Status s = build_least(whole, in_.request.policy->decide); !s) return s;
-    for (const DecideFunction& rule : in_.request.policy->fallbacks)
-      if (Status s = build_least(whole, rule); !s) return s;
+    for (const Rule& rule : in_.request.policy->fallbacks)
+      if (Status s = build_least(whole, rule.decide); !s) return s;
     if (in_.request.policy->offloads_state) {
       const std::shared_ptr<decide::RankProblem> offloaded = with_all_offloaded();
       if (Status s = build_least(offloaded, in_.request.policy->decide); !s) return s;

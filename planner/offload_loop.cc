@@ -24,7 +24,8 @@ class OffloadLoop {
   Status run() {
     whole_ = make_problem(in_, budgets_, plan_);
     if (Status s = whole_->check(); !s) return s;
-    const bool offloads = in_.request.policy->offloads_state && !whole_->is_flat();
+    // A simpler rule was chosen for its plan with all state on the device.
+    const bool offloads = in_.request.policy->offloads_state && in_.rule == nullptr && !whole_->is_flat();
     if (offloads && in_.request.is_brief) return run_briefly();
     if (!offloads || whole_->persistent_bytes() <= budgets_.device)
       if (Status s = search(whole_); !s) return s;

@@ -93,7 +93,7 @@ bool PlannedLoad::settles(RankPlan& plan, std::int64_t step_ns) {
   return true;
 }
 
-void PlannedLoad::take(RankPlan& plan) {
+PlannedLoad::Described PlannedLoad::described(RankPlan& plan) const {
   auto peaks = std::make_shared<const graph_build::PeakLoads>(plan.graph, plan.program.schedule,
                                                               request_.job.expert_load, most_load_);
   const bool is_priced = !request_.figures_only || !is_load_asked_for(request_);
@@ -105,6 +105,16 @@ void PlannedLoad::take(RankPlan& plan) {
   f.load_quantile = peaks->share_within(load_, devices_);
   f.load_held_ns = std::llround(prices.held_ns * std::max(0.0, load_ - request_.job.expert_load.mean));
   f.load_short_ns = std::llround(chunks_ns(load_));
+  return {.peaks = std::move(peaks), .prices = prices, .chunks_ns = chunks_ns};
+}
+
+void PlannedLoad::describe(RankPlan& plan) const {
+  if (!is_given()) described(plan);
+}
+
+void PlannedLoad::take(RankPlan& plan) {
+  auto [peaks, prices, chunks_ns] = described(plan);
+  const RankFigures& f = plan.figures;
   const auto added_ns = static_cast<double>(f.added_ns);
   const double expected_ns = added_ns + chunks_ns(load_);
   curve_.add({.load = load_, .added_ns = added_ns, .chunks_ns = chunks_ns});

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -41,6 +42,9 @@ class PlannedLoad {
   /// A rank that does not fit at load() is planned for another, or was.
   [[nodiscard]] bool is_tentative() const;
 
+  /// Fills what figures say of the load, of another plan at load() than the one that settled. REQUIRES: it fits.
+  void describe(RankPlan& plan) const;
+
   /// Looks at what planning at load() came to, and says whether that is it; otherwise the rank is to be planned at
   /// load(), which is another one now. May put an earlier plan in its place. `step_ns`: of the step, roughly.
   [[nodiscard]] bool settles(RankPlan& plan, std::int64_t step_ns);
@@ -57,6 +61,13 @@ class PlannedLoad {
   /// Nothing is to be found out.
   [[nodiscard]] bool is_given() const;
   [[nodiscard]] double quantile() const;  ///< that is asked for, or the highest
+  /// What a plan that fits says of loads, filled into its figures.
+  struct Described {
+    std::shared_ptr<const graph_build::PeakLoads> peaks;
+    LoadPrices prices;
+    std::function<double(double load)> chunks_ns;  ///< added by sections in chunks, in the mean
+  };
+  Described described(RankPlan& plan) const;
   /// Fills figures of a plan that fits. The best of them is kept.
   void take(RankPlan& plan);
   /// On the plan that is kept.

@@ -19,6 +19,7 @@
 #include "planner/planned_load.h"
 #include "planner/rank_planner.h"
 #include "planner/schedule/scheduler.h"
+#include "planner/step_choice.h"
 #include "planner/threads/parallel.h"
 
 namespace tidemark::plan {
@@ -173,6 +174,7 @@ class JobPlanning {
       if (!what_is_settled_fits()) return cut_short();
     }
     if (Status status = plan(ranks_); !status) return status.error();
+    if (Status status = shorten_step(); !status) return status.error();
     if (Status status = finish(); !status) return status.error();
     return std::move(outcome_);
   }
@@ -236,7 +238,57 @@ class JobPlanning {
             .nominal = nominal_.timing.ranks[rank],
             .op_ns = nominal_.op_ns[rank],
             .load = loads_[rank].load(),
+            .wants_offers = wants_offers(),
             .is_tentative = loads_[rank].is_tentative()};
+  }
+
+  /// Ranks that run together are planned, and time is not short.
+  [[nodiscard]] bool wants_offers() const {
+    return std::ssize(ranks_) == request_.job.parallel.pipeline && !request_.is_brief && !request_.trial;
+  }
+
+  /// Plans ranks anew by simpler rules where that makes the step shorter.
+  Status shorten_step() {
+    const bool has_offers = std::ranges::any_of(outcome_.ranks, [](const RankPlan& p) { return !p.offers.empty(); });
+    if (!has_offers || !outcome_.fits()) return drop_offers();
+    if (Status status = build(); !status) return status;
+    const Result<StepChoice> choice = choose_schedules(request_, outcome_.ranks);
+    if (!choice) return choice.error();
+    if (Status status = drop_offers(); !status) return status;
+    std::vector<std::size_t> changed;
+    for (std::size_t r = 0; r < choice.value().rules.size(); ++r)
+      if (choice.value().rules[r] != nullptr) changed.push_back(r);
+    std::vector<RankPlan> other(changed.size());
+    const Status status = threads::parallel_try_each(changed.size(), [&](std::size_t i) -> Status {
+      RankRequest request = request_of(changed[i]);
+      request.rule = choice.value().rules[changed[i]];
+      request.wants_offers = false;
+      Result<RankPlan> plan = plan_rank(outcome_.ranks[changed[i]].graph, request);
+      if (!plan) return plan.error();
+      other[i] = std::move(plan).value();
+      if (other[i].figures.fits) loads_[changed[i]].describe(other[i]);
+      return {};
+    });
+    if (!status) return status;
+    return keep_if_shorter(changed, std::move(other), choice.value().own_step_ns);
+  }
+
+  Status drop_offers() {
+    for (RankPlan& plan : outcome_.ranks) plan.offers.clear();
+    return {};
+  }
+
+  /// Addresses may have taken more than the schedules chosen did. `own_ns`: the step without the others.
+  Status keep_if_shorter(const std::vector<std::size_t>& changed, std::vector<RankPlan> other, std::int64_t own_ns) {
+    for (std::size_t i = 0; i < changed.size(); ++i)
+      if (other[i].figures.fits) std::swap(outcome_.ranks[changed[i]], other[i]);
+    const Result<StepChoice> now = choose_schedules(request_, outcome_.ranks);
+    if (!now) return now.error();
+    if (now.value().own_step_ns < own_ns) return {};
+    for (std::size_t i = 0; i < changed.size(); ++i)
+      if (outcome_.ranks[changed[i]].figures.fits && other[i].figures.fits)
+        std::swap(outcome_.ranks[changed[i]], other[i]);
+    return {};
   }
 
   [[nodiscard]] std::size_t rank(std::size_t i) const { return static_cast<std::size_t>(ranks_[i]); }

@@ -80,8 +80,17 @@ struct PlanAttempt {
   friend bool operator==(const PlanAttempt&, const PlanAttempt&) = default;
 };
 
+/// What a simpler rule of the policy answers, whether or not the rank's plan is made of it. Without addresses.
+struct Offer {
+  const Rule* rule = nullptr;
+  std::int64_t added_ns = 0;
+  Schedule schedule;
+};
+
 struct RankFigures {
   std::int32_t rank = 0;
+  /// Whose answer the plan is: the policy's name, that of a simpler rule (Policy::fallbacks), or `last-resort`.
+  std::string rule;
   double load = 1.0;     ///< expert load that memory is planned for
   Bytes peak_bytes = 0;  ///< reserves + static + activation arena height
   Bytes budget_bytes = 0;
@@ -130,6 +139,7 @@ struct RankPlan {
   RankFigures figures;
   double ns_per_byte = 0;  ///< price of device memory, modelled: what a byte less of budget adds; 0: none was found
   std::vector<PlanAttempt> attempts;
+  std::vector<Offer> offers;  ///< while a job is planned; none after
   std::vector<decide::flat::FrontierPoint>
       frontier;  ///< of a given step, where asked for: what its search knows, in bytes live
 };

@@ -43,12 +43,18 @@ struct PolicyAnswer {
 /// Asked by several threads at once.
 using DecideFunction = std::function<PolicyAnswer(const PolicyRequest& request)>;
 
+struct Rule {
+  std::string_view name;
+  DecideFunction decide;
+};
+
 struct Policy {
   std::string_view name;
   std::string_view help;
   DecideFunction decide;
-  /// Simpler rules whose plans pack differently: tried when the plan of `decide` ended up well above its bound.
-  std::span<const DecideFunction> fallbacks = {};
+  /// Simpler rules, whose plans pack differently and load a pipeline differently: a rank takes what one of them comes
+  /// to where that adds less, and all ranks where their step is shorter (step_choice.h).
+  std::span<const Rule> fallbacks = {};
   /// State that persists may be offloaded to host memory where that pays or nothing fits without.
   bool offloads_state = false;
   /// `decide` answers the same whatever the budgets: there is one plan, and nothing to search for where it does not

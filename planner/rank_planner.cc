@@ -46,6 +46,7 @@ void fill_figures(const RankRequest& in, decide::RankProblem& problem, const Bui
                   double lower_bound_ns, RankPlan& plan) {
   RankFigures& f = plan.figures;
   f.rank = plan.graph.rank;
+  f.rule = built.rule.empty() ? "last-resort" : built.rule;
   f.load = in.load;
   f.budget_bytes = budgets.total;
   f.reserve_bytes = budgets.reserve;

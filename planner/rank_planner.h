@@ -14,7 +14,9 @@ struct RankRequest {
   const simulate::Timeline& nominal;  ///< of this rank, everything kept
   std::vector<std::int64_t> op_ns;    ///< per op
   double load = 1.0;
-  bool is_tentative = false;  ///< where the search finds nothing that fits, nothing else is tried or explained
+  const Rule* rule = nullptr;  ///< asked alone, in place of the policy and its fallbacks
+  bool wants_offers = false;   ///< RankPlan::offers
+  bool is_tentative = false;   ///< where the search finds nothing that fits, nothing else is tried or explained
 };
 
 /// Fills everything of the RankPlan but task_ns-dependent simulation results. Errors (internal): a stage failed or the

@@ -5,6 +5,7 @@
 
 #include "planner/decide/flat/bound.h"
 #include "planner/planned_load.h"
+#include "planner/schedule/scheduler.h"
 
 namespace tidemark::plan {
 namespace {
@@ -44,10 +45,13 @@ class TargetLoop {
       : in_(in), problem_(problem), budgets_(budgets), plan_(plan) {}
 
   Status run() {
-    if (Status s = search_with(in_.request.policy->decide); !s) return s;
+    const Policy& policy = *in_.request.policy;
+    if (in_.rule != nullptr) return search_with(*in_.rule);
+    const Rule own{.name = policy.name, .decide = policy.decide};
+    if (Status s = search_with(own); !s) return s;
     if (fits(*best_, budgets_) && best_->cost.added_ns() == 0) return {};
     if (problem_.is_flat() || is_brief()) return {};  // a flat search holds what simpler rules come to
-    for (const DecideFunction& rule : in_.request.policy->fallbacks)
+    for (const Rule& rule : policy.fallbacks)
       if (Status s = search_with(rule); !s) return s;
     return {};
   }
@@ -62,7 +66,7 @@ class TargetLoop {
  private:
   /// What one rule has come to so far.
   struct Progress {
-    const DecideFunction& rule;
+    const Rule& rule;
     int attempts = 0;
     Plan last_plan;
     Bytes last_over = 0, last_host_over = 0, last_peak = 0;  ///< of the last attempt
@@ -72,7 +76,7 @@ class TargetLoop {
     bool dearer = false;  ///< what it offers costs more than what another rule already has
   };
 
-  Status search_with(const DecideFunction& rule) {
+  Status search_with(const Rule& rule) {
     Progress p{.rule = rule};
     if (in_.request.policy->is_fixed) return attempt(p, budgets_.device, budgets_.host);
     Bytes device = first_target(), host = first_host_target();
@@ -155,26 +159,28 @@ class TargetLoop {
   /// Asks a rule, carries its plan to addresses, and keeps it if it is the best so far.
   Status attempt(Progress& p, Bytes device, Bytes host) {
     ++p.attempts;
-    PolicyAnswer answer = p.rule({.problem = problem_,
-                                  .device_budget_bytes = device,
-                                  .host_budget_bytes = host,
-                                  .is_brief = in_.request.is_brief});
+    PolicyAnswer answer = p.rule.decide({.problem = problem_,
+                                         .device_budget_bytes = device,
+                                         .host_budget_bytes = host,
+                                         .is_brief = in_.request.is_brief});
     if (answer.prices)
       raise_bound(decide::gaps::bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     if (!prices_) prices_ = std::move(answer.prices);
     if (answer.least_added_ns && device >= budgets_.device) raise_bound(static_cast<double>(*answer.least_added_ns));
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already, but for
     // answers nearly as cheap: what a rule asks for does not always cost more at a lower target.
-    p.dearer = problem_.size() > kSmallProblem && &p.rule != &in_.request.policy->decide && fits(*best_, budgets_) &&
+    const bool is_fallback = in_.rule == nullptr && p.rule.name != in_.request.policy->name;
+    p.dearer = problem_.size() > kSmallProblem && is_fallback && fits(*best_, budgets_) &&
                static_cast<double>(answer.cost.added_ns()) >= kAsCheap * static_cast<double>(best_->cost.added_ns());
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
     p.last_plan = answer.plan;
-    if (p.dearer) return {};
+    if (p.dearer) return p.exhausted ? Status() : offer_schedule(p.rule, answer);
 
     Result<BuiltPlan> built = build_plan(problem_, answer, budgets_, in_.request);
     if (!built) return built.error();
     BuiltPlan& now = built.value();
+    now.rule = p.rule.name;
     plan_.attempts.push_back({.target_bytes = device,
                               .height_bytes = now.height(),
                               .load_bytes = now.layout.device_load_bytes,
@@ -187,8 +193,34 @@ class TargetLoop {
     p.host_room = budgets_.host - now.host_height();
     if (p.last_over > 0 && device > 0) p.failing = device;
     if (p.last_host_over > 0) p.failing_host = host;
+    if (is_fallback && p.last_fits && is_wanted(p.rule, now.cost.added_ns()))
+      offer(p.rule, now.schedule, now.cost.added_ns());
     if (best_ && !is_better(now, *best_, budgets_)) return {};
     best_ = std::move(now);
+    return {};
+  }
+
+  /// Other policies do not offload state, so what their rules come to beside it is nothing to compare with.
+  [[nodiscard]] bool is_wanted(const Rule& rule, std::int64_t added_ns) const {
+    if (!in_.wants_offers || problem_.is_flat() || problem_.state_offload().bytes > 0) return false;
+    const auto known = std::ranges::find(plan_.offers, &rule, &Offer::rule);
+    return known == plan_.offers.end() || added_ns < known->added_ns;
+  }
+
+  void offer(const Rule& rule, Schedule schedule, std::int64_t added_ns) {
+    std::erase_if(plan_.offers, [&](const Offer& known) { return known.rule == &rule; });
+    plan_.offers.push_back({.rule = &rule, .added_ns = added_ns, .schedule = std::move(schedule)});
+  }
+
+  /// Without addresses, which are not worth the time before the step of all ranks asks for them.
+  Status offer_schedule(const Rule& rule, const PolicyAnswer& answer) {
+    if (!is_wanted(rule, answer.cost.added_ns())) return {};
+    Result<Schedule> schedule = schedule::build_schedule({.graph = problem_.graph(),
+                                                          .liveness = problem_.liveness(),
+                                                          .nominal = problem_.nominal(),
+                                                          .plan = answer.plan});
+    if (!schedule) return schedule.error();
+    offer(rule, std::move(schedule).value(), answer.cost.added_ns());
     return {};
   }
 

@@ -26,7 +26,7 @@ plan::PolicyAnswer recompute_everything(const plan::PolicyRequest& request) {
   return plan::answer_of(request, decide::gaps::recompute_all(request.problem.gaps()));
 }
 
-const plan::DecideFunction kFallbacks[] = {decide_greedily, recompute_everything};
+const plan::Rule kFallbacks[] = {{"greedy", decide_greedily}, {"full-recompute", recompute_everything}};
 
 }  // namespace
 

@@ -50,6 +50,7 @@ Json rank_json(const plan::RankFigures& f, const plan::StepFigures& step) {
           {"load_held_ms", to_ms(f.load_held_ns)},
           {"load_short_ms", to_ms(f.load_short_ns)},
           {"peak_op", f.peak_op},
+          {"rule", f.rule},
           {"reason", f.reason},
           {"smallest_budget_bytes", f.smallest_budget_bytes},
           {"smallest_host_budget_bytes", f.smallest_host_budget_bytes}};

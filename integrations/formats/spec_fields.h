@@ -249,6 +249,7 @@ void walk(V& v, Maybe<plan::RankFigures> auto& f) {
   v.later("misfit_is_proven", f.misfit_is_proven);
   v.later("least_live_bytes", f.least_live_bytes);
   v.later("least_live_op", f.least_live_op);
+  v.later("rule", f.rule);
 }
 
 template <class V>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -210,6 +211,20 @@ std::string problem_lines(const plan::PlanOutcome& outcome) {
   return text.empty() ? "" : "\nOver budget\n" + text;
 }
 
+/// Ranks that took another rule's answer than the policy's own.
+std::string rule_lines(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
+  std::map<std::string, std::vector<std::int32_t>> ranks_of;
+  for (const plan::RankPlan& rank : outcome.ranks)
+    if (!rank.figures.rule.empty() && rank.figures.rule != request.policy->name)
+      ranks_of[rank.figures.rule].push_back(rank.figures.rank);
+  std::string text;
+  for (const auto& [rule, ranks] : ranks_of)
+    text += fmt::format("  {} on {} {}\n", rule, ranks.size() == 1 ? "rank" : "ranks", ranges_text(ranks));
+  return text.empty()
+             ? ""
+             : "\nBy another rule than the policy's own, which adds less there or makes the step shorter\n" + text;
+}
+
 /// Ranks that fit and yet may fail for the loads of a step.
 std::string load_lines(const plan::PlanOutcome& outcome) {
   std::string text;
@@ -261,8 +276,8 @@ std::string plan_summary(const plan::PlanRequest& request, const plan::PlanOutco
     return verdict + problem_lines(outcome) + rank_table(outcome) + captured_text(request, outcome) +
            decision_lines(request, outcome) + attempt_lines(outcome);
   return verdict + parameters_line(outcome) + problem_lines(outcome) + load_lines(outcome) + rank_table(outcome) +
-         offload_table(outcome) + step_lines(request, outcome) + planned_load_lines(outcome) +
-         decision_lines(request, outcome) + attempt_lines(outcome);
+         offload_table(outcome) + rule_lines(request, outcome) + step_lines(request, outcome) +
+         planned_load_lines(outcome) + decision_lines(request, outcome) + attempt_lines(outcome);
 }
 
 std::string estimate_summary(const plan::PlanRequest& request, const plan::PlanOutcome& outcome, std::size_t most) {

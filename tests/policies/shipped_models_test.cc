@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "integrations/formats/file.h"
 #include "integrations/formats/import_yaml.h"
 #include "planner/planner.h"
 #include "policies/policies.h"
+#include "tests/support/data.h"
 #include "tests/support/devices.h"
 #include "tests/support/source_dir.h"
 
@@ -42,9 +45,36 @@ TEST(ShippedModels, OptimalIsNeverDearerOnDeepSeek) {
         const plan::RankFigures& b = other.value().ranks[r].figures;
         if (!b.fits) continue;
         EXPECT_TRUE(a.fits) << policy.name << ", rank " << r;
-        EXPECT_LE(a.added_ns, b.added_ns) << policy.name << ", rank " << r << ", budget " << format_bytes(budget);
+        if (a.rule == "optimal") {
+          EXPECT_LE(a.added_ns, b.added_ns) << policy.name << ", rank " << r << ", budget " << format_bytes(budget);
+        }
+      }
+      if (optimal.value().fits() && other.value().fits()) {
+        EXPECT_LE(optimal.value().step.step_ns, other.value().step.step_ns) << policy.name;
       }
     }
+  }
+}
+
+/// A rank's exchanges of experts that run again delay others on the link between nodes, which are not hidden here.
+TEST(ShippedModels, CommunicationThatRunsAgainIsPricedOnKimi) {
+  const std::optional<std::filesystem::path> path = testing::data_path("models/kimi-k2.yaml");
+  if (!path) GTEST_SKIP() << "no reference data";
+  plan::PlanRequest request = request_for("small-mla-moe.yaml", "ascend-910b-64g.yaml", "optimal", 0);
+  request.job = formats::read_job(testing::text_of(*path), "kimi-k2.yaml").value();
+  request.budget_bytes.reset();
+  for (const double load : {1.1, 1.2}) {
+    request.load = load;
+    request.policy = find_policy("optimal");
+    const Result<plan::PlanOutcome> optimal = plan::plan_step(request);
+    request.policy = find_policy("greedy");
+    const Result<plan::PlanOutcome> greedy = plan::plan_step(request);
+    ASSERT_TRUE(optimal.ok() && greedy.ok());
+    ASSERT_TRUE(optimal.value().fits() && greedy.value().fits());
+    EXPECT_LE(optimal.value().step.step_ns, greedy.value().step.step_ns) << load;
+    // With those exchanges taken for hidden, 4.2 % at load 1.2.
+    const plan::StepFigures& step = optimal.value().step;
+    EXPECT_LE(step.step_ns - step.keep_all_step_ns, step.keep_all_step_ns / 40) << load;
   }
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+// Which of the schedules that rules came to each rank of a pipeline takes, so that the step is shortest. What adds
+// least to every rank by itself may be slower together: communication that runs again takes its lane from that of other
+// passes, and ranks that add more to some micro-batches than to others wait for one another.
+
+#include <cstdint>
+#include <vector>
+
+#include "core/result.h"
+#include "planner/planner.h"
+
+namespace tidemark::plan {
+
+struct StepChoice {
+  std::vector<const Rule*> rules;  ///< by rank; null: the rank's own plan
+  std::int64_t own_step_ns = 0;    ///< with every rank's own plan
+  std::int64_t step_ns = 0;        ///< with the rules chosen
+};
+
+/// Plays the step with all ranks by one rule wherever they have an offer of it, and from the shortest of those with
+/// single ranks exchanged, within a number of tasks played. `ranks`: all of a pipeline, by rank, each of which fits.
+/// O(tasks) memory. Errors: those of simulate_step.
+[[nodiscard]] Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vector<RankPlan>& ranks);
+
+}  // namespace tidemark::plan
