@@ -51,7 +51,7 @@ TextTable new_table() {
       {5, 8, 9});
 }
 
-std::string counted(std::int64_t count, std::string_view noun) {
+std::string counted_noun(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
@@ -59,7 +59,7 @@ std::string counts(const ArchitectureReport& report) {
   const search::ArchitectureSpace& space = report.request.space;
   const search::ArchitectureSearchResult& r = report.result;
   std::string text = fmt::format("{} on {} x {}: {} outside the bounds on parameters, {} looked at",
-                                 counted(space.combinations, "architecture"), report.request.devices,
+                                 counted_noun(space.combinations, "architecture"), report.request.devices,
                                  report.request.plan.machine.name, space.outside, space.architectures.size());
   for (const auto& [key, count] : space.refused) text += fmt::format("\n  against a rule: {} {}", key, count);
   for (const auto& [key, count] : r.refused)
@@ -69,7 +69,7 @@ std::string counts(const ArchitectureReport& report) {
                     "\n  {} fit{}, {} do{} not on any layout tried, {} {} slower than the bound on the step\n"
                     "  {} priced, {} passed over by their bound, {} of those priced leave{} no memory\n",
                     r.fitting.size(), r.fitting.size() == 1 ? "s" : "", r.misfit, r.misfit == 1 ? "es" : "",
-                    r.over_step, r.over_step == 1 ? "is" : "are", counted(r.looked_at, "layout"), r.bounded_away,
+                    r.over_step, r.over_step == 1 ? "is" : "are", counted_noun(r.looked_at, "layout"), r.bounded_away,
                     r.over_memory, r.over_memory == 1 ? "s" : "");
 }
 
@@ -91,7 +91,7 @@ std::string given_line(const ArchitectureReport& report) {
 }
 
 /// Counts are whole, and a double would be printed with a point.
-std::int64_t whole(double count) {
+std::int64_t whole_count(double count) {
   return std::llround(count);
 }
 
@@ -111,8 +111,8 @@ Json json_of(const ArchitectureReport& report, std::size_t at) {
           {"expert_width", a.model.moe.width},
           {"shared_width", a.model.moe.shared_width},
           {"mtp_layers", a.model.mtp_layers},
-          {"parameters", whole(a.parameters.total_with_mtp)},
-          {"active_parameters", whole(a.parameters.active)},
+          {"parameters", whole_count(a.parameters.total_with_mtp)},
+          {"active_parameters", whole_count(a.parameters.active)},
           {"layout", search::layout_text(f.layout)},
           {"tensor", p.tensor},
           {"pipeline", p.pipeline},
