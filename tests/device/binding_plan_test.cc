@@ -132,6 +132,14 @@ TEST(RankDevices, AnUnknownOneIsWhereAllAcceleratorsAre) {
   EXPECT_EQ(read_rank_devices("none", host).value()[0].node, -1) << "it is on none of them";
 }
 
+/// A machine's own kernel is believed; of a simulated host it is refused where it is read.
+TEST(RankDevices, ANodeThatIsNotOnlineIsAsGoodAsUnknown) {
+  HostTopology host = two_node_host();
+  host.accelerators[0].node = 5;
+  EXPECT_EQ(all_accelerators(host)[0].node, -1);
+  EXPECT_EQ(read_rank_devices("0000:3b:00.0", host).value()[0].node, -1);
+}
+
 TEST(RankDevices, OnAHostOfOneNodeAreAllOnIt) {
   HostTopology host = two_node_host();
   host.nodes.pop_back();

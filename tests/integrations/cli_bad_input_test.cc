@@ -536,7 +536,7 @@ TEST(EmptyValues, AreRefusedAndNamed) {
   expect_refused(place, {"doctor", "--local-devices", ""}, "--local-devices: the value is empty; give LIST");
   expect_refused(place, {"simulate", model, "--loads", ""}, "--loads: the value is empty");
   expect_refused(place, {"estimate", "--truth", ""}, "--truth: the value is empty");
-  expect_refused(place, {"calibrate", "--snapshot", ""}, "--snapshot: the value is empty");
+  expect_refused(place, {"calibrate", "--out", "x.json", "--snapshot", ""}, "--snapshot: the value is empty");
   expect_refused(place, {"search", model, "--architectures", ""}, "--architectures: the value is empty");
 }
 

@@ -844,9 +844,7 @@ TEST(CliSearch, CountsArchitecturesInWholeNumbersAndTheirPlurals) {
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_TRUE(text.out.starts_with("1 architecture on 8 x ")) << text.out;
   EXPECT_NE(text.out.find("\n  1 fits, 0 do not on any layout tried, 0 are slower"), std::string::npos) << text.out;
-  Words asked = command;
-  asked.insert(asked.end(), {"--format", "json"});
-  const Json json = json_of(place, asked);
+  const Json json = json_of(place, command);
   ASSERT_EQ(json["fastest"].size(), 1U);
   for (const char* key : {"parameters", "active_parameters"})
     EXPECT_TRUE(json["fastest"][0][key].is_number_integer()) << key << ": " << json["fastest"][0][key];
