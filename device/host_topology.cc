@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "device/system_files.h"
+#include "device/topology_check.h"
 
 namespace tidemark {
 namespace {
@@ -194,6 +195,9 @@ Result<HostTopology> read_host_topology(const std::string& root) {
   if (Status read = read_nodes(system, online.value(), host); !read) return read.error();
   if (Status read = read_cores(system, online.value(), host); !read) return read.error();
   if (Status read = read_accelerators(sys / "bus" / "pci" / "devices", host); !read) return read.error();
+  // Without nodes, what devices say of theirs means nothing.
+  if (host.simulated() && fs::exists(system / "node" / "online"))
+    if (Status check = check_topology(host); !check) return check.error();
   return host;
 }
 

@@ -13,7 +13,8 @@
 //   sys/devices/system/node/nodeN/cpulist, distance, meminfo
 //   sys/bus/pci/devices/ADDRESS/class, vendor, numa_node
 //
-// A file that says something else is an Error with its name: a machine that cannot be read is not guessed at.
+// A file that says something else is an Error with its name: a machine that cannot be read is not guessed at. So is a
+// simulated host that cannot exist (device/topology_check.h).
 // Cost: a file a CPU, about 10 us each. Threads: any.
 
 #include <string>
@@ -58,7 +59,8 @@ struct HostTopology {
   [[nodiscard]] const HostAccelerator* find_accelerator(std::string_view pci_address) const;
 };
 
-/// `root` as described above. Errors (bad_input): no such machine, a file that is malformed.
+/// `root` as described above. Errors (bad_input): no such machine, a file that is malformed, files of a simulated one
+/// that contradict each other.
 [[nodiscard]] Result<HostTopology> read_host_topology(const std::string& root = "");
 
 /// PCI-SIG's numbers of those whose devices Tidemark runs on.

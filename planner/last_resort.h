@@ -3,6 +3,7 @@
 // on the budget, so that budgets a little apart come to the same plans: one that is shown to be enough is enough when
 // it is asked for.
 
+#include <optional>
 #include <vector>
 
 #include "planner/offload_loop.h"
@@ -22,5 +23,12 @@ struct LastResort {
 /// searches for a little less: than the budget, where that is near, and than the lowest of these. Errors (internal): a
 /// schedule cannot be made.
 [[nodiscard]] Result<LastResort> try_last_resort(const RankRequest& request, const Budgets& budgets, RankPlan& plan);
+
+/// The same without a search at the budget, where all of these plans are far above it: no search comes down there, and
+/// most of the time would go to it. Where what never leaves the device exceeds the budget already, or the request is
+/// tentative, only what the policy comes to at last, without searches for a little less. Nothing: a search may fit, or
+/// the request is brief, of a fixed policy or of a given step. Errors (internal): a schedule cannot be made.
+[[nodiscard]] Result<std::optional<LastResort>> refuse_far_budget(const RankRequest& request, const Budgets& budgets,
+                                                                  RankPlan& plan);
 
 }  // namespace tidemark::plan

@@ -87,25 +87,43 @@ Status verify(const Graph& graph, Program& program) {
   return internal_fault("rank " + std::to_string(graph.rank) + ": the plan failed verification: " + violation->detail);
 }
 
+struct SearchedRank {
+  OffloadResult found;
+  std::vector<Heights> enough;  ///< of LastResort, where nothing fits
+};
+
+/// At the budget, and where that finds nothing that fits, beyond.
+Result<SearchedRank> search_rank(const RankRequest& in, const Budgets& budgets, RankPlan& plan) {
+  Result<std::optional<LastResort>> refused = refuse_far_budget(in, budgets, plan);
+  if (!refused) return refused.error();
+  if (std::optional<LastResort>& far = refused.value())
+    return SearchedRank{.found = std::move(far->best), .enough = std::move(far->enough)};
+  Result<OffloadResult> searched = search_offload(in, budgets, plan);
+  if (!searched) return searched.error();
+  SearchedRank result{.found = std::move(searched).value(), .enough = {}};
+  OffloadResult& found = result.found;
+  const bool is_searched = found.problem != nullptr;
+  if (is_searched && !fits(found.best, budgets) && in.request.policy->is_fixed) {
+    result.enough.push_back({.device = found.best.height(), .host = found.best.host_height()});
+  } else if (!is_searched || (!fits(found.best, budgets) && !in.is_tentative)) {
+    Result<LastResort> last = try_last_resort(in, budgets, plan);
+    if (!last) return last.error();
+    result.enough = std::move(last.value().enough);
+    if (!is_searched || is_better(last.value().best.best, found.best, budgets)) found = std::move(last.value().best);
+  }
+  return result;
+}
+
 }  // namespace
 
 Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   RankPlan plan{.graph = std::move(graph)};
   plan.liveness = graph_build::analyse_liveness(plan.graph);
   const Budgets budgets = budgets_of(in.request);
-  Result<OffloadResult> searched = search_offload(in, budgets, plan);
+  Result<SearchedRank> searched = search_rank(in, budgets, plan);
   if (!searched) return searched.error();
-  OffloadResult found = std::move(searched).value();
-  std::vector<Heights> enough;
-  const bool is_searched = found.problem != nullptr;
-  if (is_searched && !fits(found.best, budgets) && in.request.policy->is_fixed) {
-    enough.push_back({.device = found.best.height(), .host = found.best.host_height()});
-  } else if (!is_searched || (!fits(found.best, budgets) && !in.is_tentative)) {
-    Result<LastResort> last = try_last_resort(in, budgets, plan);
-    if (!last) return last.error();
-    enough = std::move(last.value().enough);
-    if (!is_searched || is_better(last.value().best.best, found.best, budgets)) found = std::move(last.value().best);
-  }
+  OffloadResult found = std::move(searched.value().found);
+  const std::vector<Heights> enough = std::move(searched.value().enough);
   decide::RankProblem& problem = *found.problem;
   BuiltPlan& best = found.best;
   fill_figures(in, problem, best, budgets, found.bound_ns, plan);

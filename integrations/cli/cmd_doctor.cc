@@ -8,6 +8,7 @@
 
 #include "core/bytes.h"
 #include "device/host_pages.h"
+#include "device/topology_check.h"
 #include "integrations/cli/console.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/options.h"
@@ -93,6 +94,9 @@ Result<formats::BindingReport> look_at_binding(const BindingRequest& request) {
                                                 ? all_accelerators(host.value())
                                                 : read_rank_devices(request.local_devices, host.value());
   if (!devices) return devices.error();
+  // On a machine, several ranks have parts of one GPU, and a device may hang on a node of memory alone.
+  if (host.value().simulated())
+    if (Status check = check_rank_devices(host.value(), devices.value()); !check) return check.error();
   return formats::make_binding_report(std::move(host).value(), std::move(places).value(), std::move(devices).value(),
                                       request.local_devices.empty() ? DevicesMeant::any : DevicesMeant::all);
 }

@@ -136,8 +136,6 @@ class SearchCommand final : public Command {
  private:
   [[nodiscard]] Status refuse_what_does_not_count() const {
     if (Status status = refuse_given(*app_, {"--ranks"}, "a search plans every rank"); !status) return status;
-    if (app_->count("--architectures") > 0 && architectures_.empty())
-      return bad_input("--architectures: the file name is empty");
     if (!architectures_.empty())
       if (Status status = refuse_given(*app_, {"--resume", "--most-planned"},
                                        "a search of architectures keeps no log and plans its Pareto set");

@@ -86,17 +86,34 @@ Result<NamedJob> read_argument_job(const JobOptions& options, const Console* con
   return NamedJob{.job = std::move(job).value()};
 }
 
+/// At the line of the file that has the key.
+Error wrong_key(const NamedJob& read, const std::filesystem::path& file, const graph_build::SpecProblem& problem) {
+  const auto places = formats::key_places(read.text, file.string());
+  if (places)
+    if (const auto place = places.value().find(problem.key); place != places.value().end())
+      return bad_input(fmt::format("{}:{}: {}", file.string(), place->second.line, problem.message));
+  return bad_input(fmt::format("{}: {}: {}", file.string(), problem.key, problem.message));
+}
+
 /// What the job asks of its device, at the line of the file that asks for it.
 Status check_device(const NamedJob& read, const plan::PlanRequest& request, const std::filesystem::path& file) {
   const std::vector<graph_build::SpecProblem> problems =
       graph_build::find_device_problems(request.job, request.machine);
   if (problems.empty()) return {};
-  const auto& [key, message] = problems.front();
-  const auto places = formats::key_places(read.text, file.string());
-  if (places)
-    if (const auto place = places.value().find(key); place != places.value().end())
-      return bad_input(fmt::format("{}:{}: {}", file.string(), place->second.line, message));
-  return bad_input(fmt::format("{}: {}: {}", file.string(), key, message));
+  return wrong_key(read, file, problems.front());
+}
+
+/// No distribution has a mean above its largest value. A capacity is no limit: rows beyond it are routed, and dropped.
+Status check_mean_load(const NamedJob& read, const plan::PlanRequest& request, const std::filesystem::path& file) {
+  const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.job, request.machine);
+  const double mean = request.job.expert_load.mean;
+  if (!shape || mean <= shape.value().most_routed_load()) return {};
+  return wrong_key(
+      read, file,
+      {"expert_load.mean",
+       fmt::format("mean is {}, and routing sends a device of this job {:.4g} times the mean of its expert "
+                   "group at most; a mean up to that (1: balanced) would be right",
+                   mean, shape.value().most_routed_load())});
 }
 
 /// Memory for more is never used, and the fullest device of a group has the mean at least.
@@ -267,6 +284,8 @@ Result<plan::PlanRequest> read_request(const JobOptions& options, const Console*
   if (!machine) return machine.error();
   request.machine = std::move(machine).value();
   if (Status status = check_device(read.value(), request, subject); !status) return status.error();
+  if (!options.any_layout)
+    if (Status status = check_mean_load(read.value(), request, subject); !status) return status.error();
   request.policy = policy.value();
   request.budget_bytes = options.budget_bytes;
   request.host_budget_bytes = options.host_budget_bytes;

@@ -22,6 +22,16 @@ fs::path beside(const fs::path& model_file) {
   return directory.empty() ? fs::path("..") : directory / "..";
 }
 
+/// `a folder; give a file, such as folder/h100.yaml`: the first one in it, if it has any.
+std::string folder_words(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == kExtension) files.push_back(at->path());
+  if (files.empty()) return "a folder; give a device file";
+  return "a folder; give one device file, such as " + std::ranges::min_element(files)->string();
+}
+
 }  // namespace
 
 std::vector<fs::path> share_directories() {
@@ -59,9 +69,13 @@ Result<fs::path> find_device(const std::string& name, const fs::path& model_file
     if (fs::is_regular_file(path, error)) return path.lexically_normal();
   }
   const fs::path file = folder / name;
-  if (fs::exists(file, error)) return file;
+  const bool is_folder = fs::is_directory(file, error);
+  if (!is_folder && fs::exists(file, error)) return file;
   std::vector<std::string> known;
   for (const Description& device : list_descriptions("devices", places)) known.push_back(device.name);
+  if (is_folder)
+    return bad_input(
+        fmt::format("{} is {}, or one of {}", formats::shown(file.string()), folder_words(file), join_words(known)));
   const bool is_path = file != name || file.has_parent_path() || file.has_extension();
   return bad_input(fmt::format("no device {}{}{}; known: {}, or a file", formats::shown(name),
                                is_path ? " and no file " + file.string() : "", hint_for(name, known),

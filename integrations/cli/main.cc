@@ -65,8 +65,33 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+Error empty_value(const CLI::Option& option) {
+  return bad_input(fmt::format("{}: the value is empty; give {}, or leave it out",
+                               option.get_name(option.get_positional()), option.get_type_name()));
+}
+
+/// `--name=`, for which the parser would take the next argument.
+Status refuse_bare_equals(const CLI::App& app, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) {
+    if (argument == "--") break;
+    if (!argument.starts_with("--") || argument.find('=') != argument.size() - 1) continue;
+    const CLI::Option* option = app.get_option_no_throw(argument.substr(0, argument.size() - 1));
+    if (option != nullptr && option->get_items_expected_max() > 0) return empty_value(*option);
+  }
+  return {};
+}
+
+/// No value that any option takes is empty, and one that a variable of a script left empty must not count as not given.
+Status refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0 && std::ranges::any_of(option->results(), &std::string::empty))
+      return empty_value(*option);
+  return {};
+}
+
 /// What is wrong with the arguments, or nothing.
 Status parse(CLI::App& app, std::vector<std::string> arguments) {
+  if (Status status = refuse_bare_equals(app, arguments); !status) return status;
   std::reverse(arguments.begin(), arguments.end());  // the parser takes them from the back
   std::string complaint;
   try {
@@ -95,7 +120,7 @@ Status parse(CLI::App& app, std::vector<std::string> arguments) {
     return bad_input(fmt::format("unexpected argument {}", formats::shown(word)));
   }
   if (!complaint.empty()) return bad_input(complaint);
-  return {};
+  return refuse_empty_values(app);
 }
 
 ExitStatus run_verb(const Verb& verb, const std::vector<std::string>& arguments, Console& console) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "integrations/formats/text_table.h"
@@ -30,7 +32,7 @@ std::string binds(const Figures& figures) {
 }
 
 std::string billions(double count) {
-  return fmt::format("{:.1f}", count * 1e-9);
+  return fmt::format("{:.2f}", count * 1e-9);
 }
 
 void add_row(const ArchitectureReport& report, std::size_t at, TextTable& table) {
@@ -49,20 +51,26 @@ TextTable new_table() {
       {5, 8, 9});
 }
 
+std::string counted_noun(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 std::string counts(const ArchitectureReport& report) {
   const search::ArchitectureSpace& space = report.request.space;
   const search::ArchitectureSearchResult& r = report.result;
-  std::string text =
-      fmt::format("{} architectures on {} x {}: {} outside the bounds on parameters, {} looked at", space.combinations,
-                  report.request.devices, report.request.plan.machine.name, space.outside, space.architectures.size());
+  std::string text = fmt::format("{} on {} x {}: {} outside the bounds on parameters, {} looked at",
+                                 counted_noun(space.combinations, "architecture"), report.request.devices,
+                                 report.request.plan.machine.name, space.outside, space.architectures.size());
   for (const auto& [key, count] : space.refused) text += fmt::format("\n  against a rule: {} {}", key, count);
   for (const auto& [key, count] : r.refused)
     text += fmt::format("\n  layouts against a rule: {} {}",
                         key == "devices" ? "degrees that do not divide the devices" : key, count);
   return text + fmt::format(
-                    "\n  {} fit, {} do not on any layout tried, {} are slower than the bound on the step\n"
-                    "  {} layouts priced, {} passed over by their bound, {} of those priced leave no memory\n",
-                    r.fitting.size(), r.misfit, r.over_step, r.looked_at, r.bounded_away, r.over_memory);
+                    "\n  {} fit{}, {} do{} not on any layout tried, {} {} slower than the bound on the step\n"
+                    "  {} priced, {} passed over by their bound, {} of those priced leave{} no memory\n",
+                    r.fitting.size(), r.fitting.size() == 1 ? "s" : "", r.misfit, r.misfit == 1 ? "es" : "",
+                    r.over_step, r.over_step == 1 ? "is" : "are", counted_noun(r.looked_at, "layout"), r.bounded_away,
+                    r.over_memory, r.over_memory == 1 ? "s" : "");
 }
 
 std::string given_line(const ArchitectureReport& report) {
@@ -82,6 +90,11 @@ std::string given_line(const ArchitectureReport& report) {
          table.text(2);
 }
 
+/// Counts are whole, and a double would be printed with a point.
+std::int64_t whole_count(double count) {
+  return std::llround(count);
+}
+
 Json json_of(const ArchitectureReport& report, std::size_t at) {
   const Figures& f = report.result.fitting[at];
   const search::Architecture& a = architecture_of(report, f);
@@ -98,8 +111,8 @@ Json json_of(const ArchitectureReport& report, std::size_t at) {
           {"expert_width", a.model.moe.width},
           {"shared_width", a.model.moe.shared_width},
           {"mtp_layers", a.model.mtp_layers},
-          {"parameters", a.parameters.total_with_mtp},
-          {"active_parameters", a.parameters.active},
+          {"parameters", whole_count(a.parameters.total_with_mtp)},
+          {"active_parameters", whole_count(a.parameters.active)},
           {"layout", search::layout_text(f.layout)},
           {"tensor", p.tensor},
           {"pipeline", p.pipeline},

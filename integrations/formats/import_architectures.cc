@@ -157,7 +157,7 @@ void read_layouts(YamlDocument& document, YamlMap fields, search::LayoutRanges& 
 }  // namespace
 
 Result<ArchitectureQuery> read_architectures(std::string_view yaml_text, std::string_view file_name) {
-  YamlDocument document(file_name);
+  YamlDocument document(file_name, "models/spaces/");
   const Result<std::shared_ptr<const YamlNode>> root = document.parse(yaml_text);
   if (!root) return root.error();
   YamlMap fields(document, *root.value(), "", 1);

@@ -133,6 +133,8 @@ Error not_json(std::string_view text, std::string_view file_name, std::string_vi
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view file_name, std::string_view what) {
+  // The library takes a NUL for the end of the text, whatever follows.
+  if (text.find('\0') != std::string_view::npos) return require_utf8(text, file_name).error();
   DocumentBuilder builder;
   if (nlohmann::json::sax_parse(text, &builder)) return builder.take();
   if (!builder.repeated().empty()) return bad_input(fmt::format("{}: {}", file_name, builder.repeated()));

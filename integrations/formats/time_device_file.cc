@@ -214,7 +214,7 @@ bool is_plain_name(std::string_view name) {
 }
 
 Result<TimeDeviceFile> read_time_device(std::string_view text, std::string_view file_name) {
-  YamlDocument document(file_name);
+  YamlDocument document(file_name, "devices/chips/");
   const Result<std::shared_ptr<const YamlNode>> tree = document.parse(text);
   if (!tree) return tree.error();
   YamlMap root(document, *tree.value(), "", 1);

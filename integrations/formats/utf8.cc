@@ -45,11 +45,14 @@ std::size_t find_bad_utf8(std::string_view text) {
 }
 
 Status require_utf8(std::string_view text, std::string_view file_name) {
-  const std::size_t at = find_bad_utf8(text);
+  const std::size_t bad = find_bad_utf8(text), nul = text.find('\0'), at = std::min(bad, nul);
   if (at == std::string_view::npos) return {};
   const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
     return bad_input(fmt::format("{}:1: the file is UTF-16; save it as UTF-8", file_name));
+  if (nul < bad)
+    return bad_input(
+        fmt::format("{}:{}: byte 0x00 is no part of a text; save the file as UTF-8, without it", file_name, line));
   return bad_input(
       fmt::format("{}:{}: byte 0x{:02x} is not UTF-8; save the file as UTF-8", file_name, line, byte_at(text, at)));
 }

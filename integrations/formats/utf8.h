@@ -17,7 +17,8 @@ namespace tidemark::formats {
 /// The first byte that belongs to no character; npos: there is none. O(size), some GB/s of ASCII.
 [[nodiscard]] std::size_t find_bad_utf8(std::string_view text);
 
-/// Errors (bad_input): `file:line: ...` of the first byte that belongs to no character.
+/// Errors (bad_input): `file:line: ...` of the first byte that belongs to no character, or of the first NUL, which no
+/// text has and every parser takes for something else: whichever comes first.
 [[nodiscard]] Status require_utf8(std::string_view text, std::string_view file_name);
 
 /// The same text with `\xNN` for every byte that belongs to no character.

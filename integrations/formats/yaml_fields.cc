@@ -29,8 +29,9 @@ Result<std::shared_ptr<const YamlNode>> YamlDocument::parse(std::string_view tex
   Result<std::shared_ptr<const YamlNode>> root = read_yaml_tree(text, file_, kUse);
   if (!root || root.value()->is_map()) return root;
   const bool empty = root.value()->is_empty();
-  return bad_input(fmt::format("{}:{}: the file is {}; start from one of the files in models/ or devices/", file_,
-                               empty ? 1 : root.value()->line, empty ? "empty" : "not a list of `key: value` lines"));
+  return bad_input(fmt::format("{}:{}: the file is {}; start from one of the files in {}", file_,
+                               empty ? 1 : root.value()->line, empty ? "empty" : "not a list of `key: value` lines",
+                               examples_));
 }
 
 int YamlDocument::line_of(std::string_view path) const {

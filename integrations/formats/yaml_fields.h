@@ -27,7 +27,9 @@ enum class Need : std::uint8_t { required, optional };
 /// One file: its name, the line of every key met so far, and the mistakes found.
 class YamlDocument {
  public:
-  explicit YamlDocument(std::string_view file_name) : file_(file_name) {}
+  /// `examples`: the folders whose files show what one looks like.
+  explicit YamlDocument(std::string_view file_name, std::string_view examples = "models/ or devices/")
+      : file_(file_name), examples_(examples) {}
 
   /// The one document of a text, a mapping. Errors (bad_input): those of read_yaml_tree, an empty file, another root.
   [[nodiscard]] Result<std::shared_ptr<const YamlNode>> parse(std::string_view text) const;
@@ -53,6 +55,7 @@ class YamlDocument {
     std::string message;
   };
   std::string file_;
+  std::string examples_;
   std::map<std::string, int, std::less<>> lines_;
   std::vector<Mistake> mistakes_;
 };

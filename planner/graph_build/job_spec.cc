@@ -111,7 +111,6 @@ void parallel_ranges(const ParallelSpec& parallel, std::vector<Range>& ranges) {
                   {"parallel.global_batch", parallel.global_batch, 1, std::int64_t{1} << 40},
                   {"parallel.expert_exchange_parts", parallel.expert_exchange_parts, 1, kMostExchangeParts},
                   {"parallel.communicators", parallel.communicators, 0, 4096},
-                  {"parallel.framework_memory", parallel.framework_bytes, 0, kTiB},
                   {"precision.parameters", parallel.parameter_bytes, 1, 8},
                   {"precision.gradients", parallel.gradient_bytes, 1, 8},
                   {"precision.optimizer", parallel.optimizer_bytes, 0, 24}});
@@ -130,6 +129,9 @@ void check_ranges(const JobSpec& job, Problems& problems) {
     problems.push_back({std::string(range.key),
                         fmt::format("{} is {}; it must be {} to {}", name, range.value, range.least, range.most)});
   }
+  if (const Bytes bytes = job.parallel.framework_bytes; bytes < 0 || bytes > kTiB)
+    problems.push_back({"parallel.framework_memory", fmt::format("framework_memory is {}; it must be at most {}",
+                                                                 format_bytes(bytes), format_bytes(kTiB))});
   if (job.model.layers.empty() || job.model.layers.size() > static_cast<std::size_t>(kMostLayers)) {
     problems.push_back({"model.layers", fmt::format("the model has {} layers; it must have 1 to {}",
                                                     job.model.layers.size(), kMostLayers)});

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "device/topology_check.h"
 #include "tests/support/simulated_host.h"
 
 namespace tidemark {
@@ -103,11 +104,40 @@ TEST(RankDevices, AreReadAndNamed) {
   }
 }
 
+TEST(RankDevices, EachRankHasItsOwnAndCpusNearIt) {
+  HostTopology host = two_node_host();
+  const auto check = [&host](const char* devices) {
+    const Status status = check_rank_devices(host, read_rank_devices(devices, host).value());
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(check("0000:3b:00.0,0000:5e:00.0,node0,node0,unknown,unknown,none,none"), "");
+  EXPECT_EQ(check("0000:3b:00.0,none,0000:3B:00.0"),
+            "device '0000:3b:00.0': given to ranks 0 and 2; a device of its own for each would be right");
+  EXPECT_EQ(check("3b:00.0,0000:3b:00.0"),
+            "device '0000:3b:00.0': given to ranks 0 and 1; a device of its own for each would be right");
+  host.nodes[1].cpus.clear();
+  EXPECT_EQ(check("0000:3b:00.0,unknown"), "");
+  for (const char* const away : {"0000:3b:00.0,0000:af:00.0", "node1"}) {
+    const std::string says = check(away);
+    EXPECT_TRUE(says.starts_with("simulated/sys/devices/system/node/node1/cpulist:1: no CPU of node 1 is online, and "))
+        << says;
+    EXPECT_TRUE(says.ends_with(" would be right")) << says;
+  }
+}
+
 TEST(RankDevices, AnUnknownOneIsWhereAllAcceleratorsAre) {
   HostTopology host = two_node_host();
   host.accelerators.resize(2);
   EXPECT_EQ(read_rank_devices("unknown", host).value()[0].node, 0);
   EXPECT_EQ(read_rank_devices("none", host).value()[0].node, -1) << "it is on none of them";
+}
+
+/// A machine's own kernel is believed; of a simulated host it is refused where it is read.
+TEST(RankDevices, ANodeThatIsNotOnlineIsAsGoodAsUnknown) {
+  HostTopology host = two_node_host();
+  host.accelerators[0].node = 5;
+  EXPECT_EQ(all_accelerators(host)[0].node, -1);
+  EXPECT_EQ(read_rank_devices("0000:3b:00.0", host).value()[0].node, -1);
 }
 
 TEST(RankDevices, OnAHostOfOneNodeAreAllOnIt) {

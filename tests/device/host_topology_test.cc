@@ -151,6 +151,54 @@ TEST(HostTopology, AFileThatIsWrongIsNamedWithWhatWouldBeRight) {
   }
 }
 
+/// Each file reads well, and together they are no host.
+TEST(HostTopology, ASimulatedHostThatCannotExistIsRefused) {
+  const struct {
+    const char *path, *text, *says;
+  } kWrong[] = {{"sys/devices/system/node/node1/cpulist", "4-15,24-31\n",
+                 "sys/devices/system/node/node1/cpulist:1: CPUs 4-7 are of node 0 as well; each CPU in the list of one "
+                 "node would be right"},
+                {"sys/devices/system/node/node1/cpulist", "0,8-15,24-31\n",
+                 "sys/devices/system/node/node1/cpulist:1: CPU 0 is of node 0 as well; "},
+                {"sys/devices/system/node/node1/cpulist", "8-15\n",
+                 "sys/devices/system/cpu/online:1: CPUs 24-31 are of no node; in the cpulist of one node each"},
+                {"sys/devices/system/node/node1/cpulist", "\n",
+                 "sys/devices/system/cpu/online:1: CPUs 8-15,24-31 are of no node; "},
+                {"sys/devices/system/cpu/cpu3/topology/core_cpus_list", "3,8\n",
+                 "sys/devices/system/cpu/cpu3/topology: its hardware threads 3,8 are of several nodes; "},
+                {"sys/bus/pci/devices/0000:3b:00.0/numa_node", "2\n",
+                 "sys/bus/pci/devices/0000:3b:00.0/numa_node:1: there is no node 2 online; one of 0-1, or -1 where"}};
+  const SimulatedHost files(two_sockets(), two_a_socket(), kFree);
+  for (const auto& [path, text, says] : kWrong) {
+    const std::string right = files.read(path);
+    files.write(path, text);
+    const Result<HostTopology> read = read_host_topology(files.root());
+    ASSERT_FALSE(read.ok()) << path << ": " << text;
+    EXPECT_EQ(read.error().code, Error::Code::bad_input);
+    EXPECT_TRUE(read.error().message.starts_with(files.root() + "/" + says)) << read.error().message;
+    EXPECT_TRUE(read.error().message.ends_with(" would be right")) << read.error().message;
+    files.write(path, right);
+    EXPECT_TRUE(read_host_topology(files.root()).ok());
+  }
+  files.write("sys/bus/pci/devices/0000:3b:00.0/numa_node", "-1\n");
+  EXPECT_TRUE(read_host_topology(files.root()).ok()) << "a node that is not known contradicts nothing";
+}
+
+/// CXL memory and the memory of GPUs behind a coherent link are such nodes, and CPUs may be offline.
+TEST(HostTopology, NodesWithoutCpusAreNodes) {
+  std::vector<testing::SimulatedNode> nodes = two_sockets();
+  nodes.push_back({.cores = {}, .memory_bytes = 96 * kGiB});
+  const SimulatedHost files(nodes, two_a_socket(), kFree);
+  const Result<HostTopology> read = read_host_topology(files.root());
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  ASSERT_EQ(read.value().nodes.size(), 3U);
+  EXPECT_TRUE(read.value().nodes[2].cpus.empty());
+  files.write("sys/devices/system/cpu/online", "0-7,16-23\n");
+  const Result<HostTopology> offline = read_host_topology(files.root());
+  ASSERT_TRUE(offline.ok()) << offline.error().message;
+  EXPECT_TRUE(offline.value().nodes[1].cpus.empty());
+}
+
 TEST(ProcessPlaces, AreThoseOfTheStatusFile) {
   const SimulatedHost files(two_sockets(), {}, {.cpus = "0-3,16-19", .memory_nodes = "0", .policy = "interleave:0-1"});
   const Result<ProcessPlaces> read = read_own_places(files.root());

@@ -1,6 +1,7 @@
 // Whatever is wrong with the input, the user gets one line that says where and what, exit status 2, nothing on stdout
 // and no file.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -95,6 +96,18 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadModel{"UnknownKey", "  vocabulary:", "  vocabluary:", "vocabluary.*vocabulary"},
         BadModel{"HeadsByTensor", "    heads: 16", "    heads: 15", "heads"},
+        BadModel{"MeanLoadAboveRouting", "  coefficient_of_variation: 0.10",
+                 "  coefficient_of_variation: 0.10\n  mean: 4.5",
+                 "mean is 4.5, and routing sends a device of this job 4 times the mean of its expert group at most"},
+        BadModel{"FrameworkMemoryWithoutAUnit", "  communicators: 6", "  communicators: 6\n  framework_memory: 1000000",
+                 "framework_memory: .*a bare number has no unit"},
+        BadModel{"FrameworkMemoryAboveAll", "  communicators: 6", "  communicators: 6\n  framework_memory: 2TiB",
+                 "framework_memory is 2.00 TiB; it must be at most 1.00 TiB"},
+        BadModel{"Nul", "  hidden: 1024",
+                 std::string("  hidden: 10\0"
+                             "24",
+                             15),
+                 "byte 0x00 is no part of a text"},
         BadModel{"ExpertsByRanks", "    experts: 16", "    experts: 18", "expert"},
         BadModel{"LayersFillNoStages", "moe: 7}", "moe: 8}", "(layer|slot|stage)"},
         BadModel{"GlobalBatch", "  global_batch: 16", "  global_batch: 15", "(batch)"},
@@ -182,6 +195,23 @@ TEST(BadDevice, IsNamedWithItsLine) {
   place.write("own.yaml", replaced(device, "visible: 60.97GiB", "visible: -1GiB"));
   expect_refused(place, {"plan", small_model(), "--device", "own.yaml"}, "^own\\.yaml:[0-9]+: ");
   expect_refused(place, {"plan", small_model(), "--device", "h100-08g"}, "--device: .*did you mean 'h100-80g'");
+}
+
+TEST(BadDevice, FoldersAreToldFromFilesInThem) {
+  const Workplace place;
+  place.write("own/b.yaml", "x");
+  place.write("own/a.yaml", "x");
+  place.write("none/readme", "x");
+  for (const char* verb : {"plan", "estimate", "simulate", "check"}) {
+    expect_refused(
+        place, {verb, small_model(), "--device", "own"},
+        "^tidemark [a-z]+: --device: 'own' is a folder; give one device file, such as own/a\\.yaml, or one of "
+        "ascend");
+    expect_refused(place, {verb, small_model(), "--device", "none"},
+                   "'none' is a folder; give a device file, or one of");
+    expect_refused(place, {verb, small_model(), "--device", "own/a.yaml"},
+                   "^own/a\\.yaml:1: the file is not a list of `key: value` lines");
+  }
 }
 
 /// Numbers that are each in range can make sums that no plan file holds.
@@ -486,6 +516,28 @@ TEST(BadSearch, IsOneLine) {
   expect_refused(place, search({"--imbalance", "p99"}), "--imbalance: a search plans every layout at one load");
   expect_refused(place, search({"--ranks", "0"}), "--ranks: a search plans every rank");
   expect_refused(place, search({"--resume", "no/such/log"}), "no/such/log: cannot write");
+}
+
+/// A variable that a script left empty is no option left out: whatever reads the value, and however it is written.
+TEST(EmptyValues, AreRefusedAndNamed) {
+  const Workplace place;
+  const std::string model = small_model();
+  for (const char* option : {"--device", "--imbalance-from", "--calibration"}) {
+    const std::string says =
+        fmt::format("^tidemark plan: {}: the value is empty; give [A-Z|]+, or leave it out", option);
+    expect_refused(place, {"plan", model, option, ""}, says);
+    expect_refused(place, {"plan", model, std::string(option) + "="}, says);
+    expect_refused(place, {"plan", std::string(option) + "=", model}, says);
+  }
+  expect_refused(place, {"plan", ""}, "^tidemark plan: MODEL: the value is empty");
+  expect_refused(place, {"plan", "--megatron-args", ""}, "--megatron-args: the value is empty; give FILE");
+  expect_refused(place, {"check", "--baseline", ""}, "--baseline: the value is empty; give FILE");
+  expect_refused(place, {"check", "--job", ""}, "--job: the value is empty; give NAME");
+  expect_refused(place, {"doctor", "--local-devices", ""}, "--local-devices: the value is empty; give LIST");
+  expect_refused(place, {"simulate", model, "--loads", ""}, "--loads: the value is empty");
+  expect_refused(place, {"estimate", "--truth", ""}, "--truth: the value is empty");
+  expect_refused(place, {"calibrate", "--out", "x.json", "--snapshot", ""}, "--snapshot: the value is empty");
+  expect_refused(place, {"search", model, "--architectures", ""}, "--architectures: the value is empty");
 }
 
 TEST(BadOutput, LeavesNothingBehind) {

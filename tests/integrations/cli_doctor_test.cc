@@ -123,6 +123,17 @@ TEST(CliDoctor, RefusesAHostThatCannotBeRead) {
   refused({"doctor", "--topology", host.root(), "--process", "5"}, "no such process");
   refused({"doctor", "--process", "0"}, "--process");
   refused({"doctor", "--topology", "/no/such/folder"}, "/no/such/folder/sys/devices/system/cpu/online: no such file");
+  refused({"doctor", "--topology", host.root(), "--local-devices", "0000:3b:00.0,0000:af:00.0,0000:3b:00.0"},
+          "device '0000:3b:00.0': given to ranks 0 and 2");
+  host.write("sys/bus/pci/devices/0000:af:00.0/numa_node", "4\n");
+  refused({"doctor", "--topology", host.root()}, "0000:af:00.0/numa_node:1: there is no node 4 online; one of 0-1");
+  host.write("sys/bus/pci/devices/0000:af:00.0/numa_node", "1\n");
+  host.write("sys/devices/system/node/node1/cpulist", "7-15,24-31\n");
+  refused({"doctor", "--topology", host.root()}, "node1/cpulist:1: CPU 7 is of node 0 as well");
+  host.write("sys/devices/system/node/node1/cpulist", "8-15,24-31\n");
+  host.write("sys/devices/system/cpu/online", "0-7,16-23\n");
+  refused({"doctor", "--topology", host.root()}, "node1/cpulist:1: no CPU of node 1 is online, and the rank of device");
+  EXPECT_EQ(place.run({"doctor", "--topology", host.root(), "--local-devices", "0000:3b:00.0"}).status, 0);
   host.write("sys/devices/system/node/node1/cpulist", "8-\n");
   refused({"doctor", "--topology", host.root()}, "node1/cpulist:1: '8-' is no number or range");
 }

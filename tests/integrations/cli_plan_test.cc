@@ -1,5 +1,6 @@
 // The verbs as scripts and people use them, on the small model and once on the reference job.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -833,6 +834,22 @@ TEST(Search, PlansAsManyAsAskedAndTheJobsOwn) {
     const Json elsewhere = json_of(place, with(command, {"--devices", "4"}));
     EXPECT_EQ(elsewhere.at("planned"), most + (elsewhere.at("given").is_null() ? 0 : 1));
   }
+}
+
+TEST(CliSearch, CountsArchitecturesInWholeNumbersAndTheirPlurals) {
+  const Workplace place;
+  place.write("space.yaml", "vary:\n  layers: 8\n");
+  const Words command = {"search", small_model(), "--architectures", "space.yaml", "--imbalance", "1"};
+  const Ran text = place.run(command);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_TRUE(text.out.starts_with("1 architecture on 8 x ")) << text.out;
+  EXPECT_NE(text.out.find("\n  1 fits, 0 do not on any layout tried, 0 are slower"), std::string::npos) << text.out;
+  const Json json = json_of(place, command);
+  ASSERT_EQ(json["fastest"].size(), 1U);
+  for (const char* key : {"parameters", "active_parameters"})
+    EXPECT_TRUE(json["fastest"][0][key].is_number_integer()) << key << ": " << json["fastest"][0][key];
+  const double billions = json["fastest"][0]["active_parameters"].get<double>() * 1e-9;
+  EXPECT_NE(text.out.find(fmt::format(" {:.2f} ", billions)), std::string::npos) << text.out;
 }
 
 TEST(Search, HelpHasNoOptionThatIsAlwaysRefused) {

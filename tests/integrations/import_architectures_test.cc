@@ -73,6 +73,10 @@ TEST_P(BadArchitectures, IsRefusedWithItsLine) {
 INSTANTIATE_TEST_SUITE_P(
     All, BadArchitectures,
     ::testing::Values(
+        BadSpace{"EmptyFile", "", "space.yaml:1: the file is empty; start from one of the files in models/spaces/"},
+        BadSpace{"NoMapping", "- vary\n",
+                 "space.yaml:1: the file is not a list of `key: value` lines; start from one of the files in "
+                 "models/spaces/"},
         BadSpace{"Nothing", "bounds: {step: {most: 1s}}\n", "space.yaml:1: "},
         BadSpace{"UnknownKey", "vary:\n  layer: [1]\n",
                  "space.yaml:2: unknown key 'layer' in section vary; did you mean 'layers'?"},

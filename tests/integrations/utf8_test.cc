@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "integrations/formats/csv_table.h"
+#include "integrations/formats/import_architectures.h"
 #include "integrations/formats/import_arguments.h"
 #include "integrations/formats/import_captured_step.h"
 #include "integrations/formats/import_yaml.h"
@@ -104,6 +105,21 @@ TEST(Utf8, IsWhatEveryReaderOfTextWants) {
             "f: byte 0: the text '\\xed\\xa0\\x80' is not UTF-8")
       << "a lone surrogate, as Python writes it";
   EXPECT_EQ(message_of(read_pickle("C\x01\xff."s, "f")), "") << "bytes are no text";
+}
+
+TEST(Utf8, ANulIsNoTextToAnyReader) {
+  const std::string nul = "f:2: byte 0x00 is no part of a text; save the file as UTF-8, without it";
+  EXPECT_EQ(message_of(read_job("model:\n  name: a\0b\n"s, "f")), nul);
+  EXPECT_EQ(message_of(read_job("a: 1\n# \0 \xff\n"s, "f")), nul) << "the first of both";
+  EXPECT_EQ(message_of(read_job("a: 1\n# \xff \0\n"s, "f")), "f:2: byte 0xff is not UTF-8; save the file as UTF-8");
+  EXPECT_EQ(message_of(read_machine("name: a\n\0"s, "f", testing::shipped_chips())), nul);
+  EXPECT_EQ(message_of(read_architectures("vary:\n  layers: [1\0]\n"s, "f")), nul);
+  EXPECT_EQ(message_of(read_arguments("num-layers: 2\nsave: '\0'\n"s, "f")), nul);
+  EXPECT_EQ(message_of(read_arguments("{\"num-layers\": 2,\n\"save\": \"\0\"}"s, "f")), nul);
+  EXPECT_EQ(message_of(read_captured_step("{\"tidemark_graph\": 1,\n\"name\": \"\0\"}"s, "f", StepObjective::cost)),
+            nul);
+  EXPECT_EQ(message_of(read_captured_step("{}\n\0G 1 0\n"s, "f", StepObjective::cost)), nul)
+      << "the library would take it for the end";
 }
 
 }  // namespace

@@ -142,5 +142,35 @@ TEST(Addresses, AStorageMayComeBackElsewhere) {
   EXPECT_GT(moved, 0);
 }
 
+/// Where what needs the least is far above the budget, no search at the budget is made first: it would take most of the
+/// time and find nothing. The advice does not depend on how far the budget is, and is one that does.
+TEST(FarBudgets, AreRefusedWithoutASearchAtThem) {
+  testing::JobGenerator jobs(15);
+  int named = 0;
+  for (int round = 0; round < testing::cases(15); ++round) {
+    PlanRequest request = request_for(one_rank_job(jobs), optimal());
+    const RankFigures kept =
+        planned(request_for(request.job, *policies::find_policy("keep-all"))).ranks.front().figures;
+    std::map<Bytes, RankFigures> by_budget;
+    for (const Bytes percent : {2, 4}) {
+      request.budget_bytes = kept.reserve_bytes + (kept.peak_bytes - kept.reserve_bytes) * percent / 100;
+      const PlanOutcome outcome = planned(request);
+      const RankPlan& rank = outcome.ranks.front();
+      ASSERT_FALSE(rank.figures.fits) << round;
+      for (const PlanAttempt& attempt : rank.attempts)  // 0: as little as can be
+        EXPECT_TRUE(attempt.target_bytes == 0 || attempt.target_bytes > *request.budget_bytes - kept.reserve_bytes)
+            << round;
+      by_budget[percent] = rank.figures;
+    }
+    const Bytes smallest = by_budget[2].smallest_budget_bytes;
+    EXPECT_EQ(smallest, by_budget[4].smallest_budget_bytes) << round;
+    if (smallest == 0) continue;
+    ++named;
+    request.budget_bytes = smallest;
+    EXPECT_TRUE(planned(request).fits()) << round;
+  }
+  EXPECT_GT(named, testing::kSanitized ? 0 : 10);
+}
+
 }  // namespace
 }  // namespace tidemark::plan
