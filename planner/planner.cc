@@ -252,7 +252,7 @@ class JobPlanning {
     const bool has_offers = std::ranges::any_of(outcome_.ranks, [](const RankPlan& p) { return !p.offers.empty(); });
     if (!has_offers || !outcome_.fits()) return drop_offers();
     if (Status status = build(); !status) return status;
-    const Result<StepChoice> choice = choose_schedules(request_, outcome_.ranks);
+    const Result<StepChoice> choice = choose_schedules(request_, outcome_.ranks, nominal_.timing);
     if (!choice) return choice.error();
     if (Status status = drop_offers(); !status) return status;
     std::vector<std::size_t> changed;
@@ -282,9 +282,10 @@ class JobPlanning {
   Status keep_if_shorter(const std::vector<std::size_t>& changed, std::vector<RankPlan> other, std::int64_t own_ns) {
     for (std::size_t i = 0; i < changed.size(); ++i)
       if (other[i].figures.fits) std::swap(outcome_.ranks[changed[i]], other[i]);
-    const Result<StepChoice> now = choose_schedules(request_, outcome_.ranks);
+    if (changed.empty()) return {};
+    const Result<std::int64_t> now = own_step_ns(request_, outcome_.ranks);
     if (!now) return now.error();
-    if (now.value().own_step_ns < own_ns) return {};
+    if (now.value() < own_ns) return {};
     for (std::size_t i = 0; i < changed.size(); ++i)
       if (outcome_.ranks[changed[i]].figures.fits && other[i].figures.fits)
         std::swap(outcome_.ranks[changed[i]], other[i]);

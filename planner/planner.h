@@ -15,6 +15,7 @@
 #include "core/graph.h"
 #include "core/liveness.h"
 #include "core/machine.h"
+#include "core/plan.h"
 #include "core/program.h"
 #include "core/result.h"
 #include "planner/decide/flat/plan.h"
@@ -83,8 +84,9 @@ struct PlanAttempt {
 /// What a simpler rule of the policy answers, whether or not the rank's plan is made of it. Without addresses.
 struct Offer {
   const Rule* rule = nullptr;
+  Plan plan;
   std::int64_t added_ns = 0;
-  Schedule schedule;
+  std::int64_t recompute_ns = 0;  ///< of added_ns, on the compute lane
 };
 
 struct RankFigures {

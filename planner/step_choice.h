@@ -18,8 +18,13 @@ struct StepChoice {
 };
 
 /// Plays the step with all ranks by one rule wherever they have an offer of it, and from the shortest of those with
-/// single ranks exchanged, within a number of tasks played. `ranks`: all of a pipeline, by rank, each of which fits.
-/// O(tasks) memory. Errors: those of simulate_step.
-[[nodiscard]] Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vector<RankPlan>& ranks);
+/// single ranks exchanged, within a number of tasks played. A rule by which the compute lane of one rank alone takes as
+/// long is passed over. `ranks`: all of a pipeline, by rank, each of which fits; `nominal`: what they were planned on.
+/// O(tasks) memory. Errors: those of simulate_step and of the scheduler.
+[[nodiscard]] Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vector<RankPlan>& ranks,
+                                                  const simulate::StepTiming& nominal);
+
+/// The step with every rank's own plan. Errors: those of simulate_step.
+[[nodiscard]] Result<std::int64_t> own_step_ns(const PlanRequest& request, const std::vector<RankPlan>& ranks);
 
 }  // namespace tidemark::plan

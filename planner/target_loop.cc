@@ -5,7 +5,6 @@
 
 #include "planner/decide/flat/bound.h"
 #include "planner/planned_load.h"
-#include "planner/schedule/scheduler.h"
 
 namespace tidemark::plan {
 namespace {
@@ -175,7 +174,8 @@ class TargetLoop {
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
     p.last_plan = answer.plan;
-    if (p.dearer) return p.exhausted ? Status() : offer_schedule(p.rule, answer);
+    if (p.dearer && !p.exhausted) offer(p.rule, answer);
+    if (p.dearer) return {};
 
     Result<BuiltPlan> built = build_plan(problem_, answer, budgets_, in_.request);
     if (!built) return built.error();
@@ -193,35 +193,24 @@ class TargetLoop {
     p.host_room = budgets_.host - now.host_height();
     if (p.last_over > 0 && device > 0) p.failing = device;
     if (p.last_host_over > 0) p.failing_host = host;
-    if (is_fallback && p.last_fits && is_wanted(p.rule, now.cost.added_ns()))
-      offer(p.rule, now.schedule, now.cost.added_ns());
+    if (is_fallback && p.last_fits) offer(p.rule, answer);
     if (best_ && !is_better(now, *best_, budgets_)) return {};
     best_ = std::move(now);
     return {};
   }
 
-  /// Other policies do not offload state, so what their rules come to beside it is nothing to compare with.
-  [[nodiscard]] bool is_wanted(const Rule& rule, std::int64_t added_ns) const {
-    if (!in_.wants_offers || problem_.is_flat() || problem_.state_offload().bytes > 0) return false;
+  /// The cheapest of a rule is kept. Other policies do not offload state, so what their rules come to beside it is
+  /// nothing to compare with.
+  void offer(const Rule& rule, PolicyAnswer& answer) {
+    if (!in_.wants_offers || problem_.is_flat() || problem_.state_offload().bytes > 0) return;
+    const std::int64_t added_ns = answer.cost.added_ns();
     const auto known = std::ranges::find(plan_.offers, &rule, &Offer::rule);
-    return known == plan_.offers.end() || added_ns < known->added_ns;
-  }
-
-  void offer(const Rule& rule, Schedule schedule, std::int64_t added_ns) {
-    std::erase_if(plan_.offers, [&](const Offer& known) { return known.rule == &rule; });
-    plan_.offers.push_back({.rule = &rule, .added_ns = added_ns, .schedule = std::move(schedule)});
-  }
-
-  /// Without addresses, which are not worth the time before the step of all ranks asks for them.
-  Status offer_schedule(const Rule& rule, const PolicyAnswer& answer) {
-    if (!is_wanted(rule, answer.cost.added_ns())) return {};
-    Result<Schedule> schedule = schedule::build_schedule({.graph = problem_.graph(),
-                                                          .liveness = problem_.liveness(),
-                                                          .nominal = problem_.nominal(),
-                                                          .plan = answer.plan});
-    if (!schedule) return schedule.error();
-    offer(rule, std::move(schedule).value(), answer.cost.added_ns());
-    return {};
+    if (known != plan_.offers.end() && known->added_ns <= added_ns) return;
+    if (known != plan_.offers.end()) plan_.offers.erase(known);
+    plan_.offers.push_back({.rule = &rule,
+                            .plan = std::move(answer.plan),
+                            .added_ns = added_ns,
+                            .recompute_ns = answer.cost.recompute_ns});
   }
 
   const RankRequest& in_;
