@@ -10,7 +10,7 @@ endfunction()
 reader_sources(core
   bytes fingerprint graph schedule time_term verify_shape)
 reader_sources(device
-  cpu_list host_topology process_places)
+  cpu_list host_topology process_places topology_check)
 reader_sources(integrations/formats
   allocation_trace blank_text calibration_file captured_step_json captured_step_text csv_table expert_counts graph_columns
   import_architectures import_arguments import_captured_step import_device_samples import_expert_counts import_measured_memory
