@@ -242,19 +242,22 @@ class JobPlanning {
             .is_tentative = loads_[rank].is_tentative()};
   }
 
-  /// Ranks that run together are planned, and time is not short.
+  /// All ranks of the step are planned, and time is not short.
   [[nodiscard]] bool wants_offers() const {
-    return std::ssize(ranks_) == request_.job.parallel.pipeline && !request_.is_brief && !request_.trial;
+    return std::ssize(ranks_) == request_.job.parallel.pipeline && !request_.is_brief;
   }
 
   /// Plans ranks anew by simpler rules where that makes the step shorter.
   Status shorten_step() {
     const bool has_offers = std::ranges::any_of(outcome_.ranks, [](const RankPlan& p) { return !p.offers.empty(); });
-    if (!has_offers || !outcome_.fits()) return drop_offers();
+    if (!has_offers || !outcome_.fits()) {
+      drop_offers();
+      return {};
+    }
     if (Status status = build(); !status) return status;
     const Result<StepChoice> choice = choose_schedules(request_, outcome_.ranks, nominal_.timing);
     if (!choice) return choice.error();
-    if (Status status = drop_offers(); !status) return status;
+    drop_offers();
     std::vector<std::size_t> changed;
     for (std::size_t r = 0; r < choice.value().rules.size(); ++r)
       if (choice.value().rules[r] != nullptr) changed.push_back(r);
@@ -263,6 +266,7 @@ class JobPlanning {
       RankRequest request = request_of(changed[i]);
       request.rule = choice.value().rules[changed[i]];
       request.wants_offers = false;
+      request.is_tentative = true;  // where the rule's schedule finds no addresses, the rank's own plan stays
       Result<RankPlan> plan = plan_rank(outcome_.ranks[changed[i]].graph, request);
       if (!plan) return plan.error();
       other[i] = std::move(plan).value();
@@ -273,22 +277,26 @@ class JobPlanning {
     return keep_if_shorter(changed, std::move(other), choice.value().own_step_ns);
   }
 
-  Status drop_offers() {
+  void drop_offers() {
     for (RankPlan& plan : outcome_.ranks) plan.offers.clear();
-    return {};
   }
 
   /// Addresses may have taken more than the schedules chosen did. `own_ns`: the step without the others.
   Status keep_if_shorter(const std::vector<std::size_t>& changed, std::vector<RankPlan> other, std::int64_t own_ns) {
-    for (std::size_t i = 0; i < changed.size(); ++i)
-      if (other[i].figures.fits) std::swap(outcome_.ranks[changed[i]], other[i]);
     if (changed.empty()) return {};
-    const Result<std::int64_t> now = own_step_ns(request_, outcome_.ranks);
+    std::vector<char> is_kept(changed.size(), 0);
+    for (std::size_t i = 0; i < changed.size(); ++i) {
+      RankFigures &own = outcome_.ranks[changed[i]].figures, &now = other[i].figures;
+      if (!now.fits || now.worst_load_f < own.worst_load_f) continue;
+      if (own.offloaded_bytes == 0) now.lower_bound_ns = std::max(now.lower_bound_ns, own.lower_bound_ns);
+      std::swap(outcome_.ranks[changed[i]], other[i]);
+      is_kept[i] = 1;
+    }
+    const Result<std::int64_t> now = played_step_ns(request_, outcome_.ranks);
     if (!now) return now.error();
     if (now.value() < own_ns) return {};
     for (std::size_t i = 0; i < changed.size(); ++i)
-      if (outcome_.ranks[changed[i]].figures.fits && other[i].figures.fits)
-        std::swap(outcome_.ranks[changed[i]], other[i]);
+      if (is_kept[i] != 0) std::swap(outcome_.ranks[changed[i]], other[i]);
     return {};
   }
 

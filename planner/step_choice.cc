@@ -45,8 +45,12 @@ class StepPlay {
       const std::int64_t computes_ns = nominal_.ranks[r].busy_ns[static_cast<std::size_t>(Lane::compute)];
       return offer != nullptr && computes_ns + offer->recompute_ns >= step_ns;
     };
-    for (std::size_t r = 0; r < ranks_.size(); ++r)
+    bool is_offered = false;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
       if (is_as_long(r)) return false;
+      is_offered = is_offered || find(r, rule) != nullptr;
+    }
+    if (!is_offered) return false;
     const Status status = threads::parallel_try_each(ranks_.size(), [&](std::size_t r) -> Status {
       const Offer* offer = find(r, rule);
       if (offer == nullptr) return {};
@@ -148,7 +152,7 @@ Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vecto
   return choice;
 }
 
-Result<std::int64_t> own_step_ns(const PlanRequest& request, const std::vector<RankPlan>& ranks) {
+Result<std::int64_t> played_step_ns(const PlanRequest& request, const std::vector<RankPlan>& ranks) {
   std::vector<simulate::RankWork> work(ranks.size());
   threads::parallel_for_each(0, ranks.size(),
                              [&](std::size_t r) { work[r] = work_of(request, ranks[r], ranks[r].program.schedule); });

@@ -1,7 +1,7 @@
 #pragma once
-// Which of the schedules that rules came to each rank of a pipeline takes, so that the step is shortest. What adds
-// least to every rank by itself may be slower together: communication that runs again takes its lane from that of other
-// passes, and ranks that add more to some micro-batches than to others wait for one another.
+// Which rule's schedule each rank of a pipeline takes, so that the step is shortest. The least added time on every rank
+// is not always that: recomputed communication takes its lane from that of other passes, and ranks that add more to
+// some micro-batches than to others wait for one another.
 
 #include <cstdint>
 #include <vector>
@@ -24,7 +24,7 @@ struct StepChoice {
 [[nodiscard]] Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vector<RankPlan>& ranks,
                                                   const simulate::StepTiming& nominal);
 
-/// The step with every rank's own plan. Errors: those of simulate_step.
-[[nodiscard]] Result<std::int64_t> own_step_ns(const PlanRequest& request, const std::vector<RankPlan>& ranks);
+/// The step of what ranks are planned to do. Errors: those of simulate_step.
+[[nodiscard]] Result<std::int64_t> played_step_ns(const PlanRequest& request, const std::vector<RankPlan>& ranks);
 
 }  // namespace tidemark::plan

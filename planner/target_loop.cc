@@ -174,7 +174,7 @@ class TargetLoop {
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
     p.last_plan = answer.plan;
-    if (p.dearer && !p.exhausted) offer(p.rule, answer);
+    if (p.dearer && answer.cost.peak_bytes <= budgets_.device) offer(p.rule, answer);
     if (p.dearer) return {};
 
     Result<BuiltPlan> built = build_plan(problem_, answer, budgets_, in_.request);

@@ -211,18 +211,20 @@ std::string problem_lines(const plan::PlanOutcome& outcome) {
   return text.empty() ? "" : "\nOver budget\n" + text;
 }
 
-/// Ranks that took another rule's answer than the policy's own.
+/// Ranks that fit by another rule's answer than the policy's own.
 std::string rule_lines(const plan::PlanRequest& request, const plan::PlanOutcome& outcome) {
   std::map<std::string, std::vector<std::int32_t>> ranks_of;
-  for (const plan::RankPlan& rank : outcome.ranks)
-    if (!rank.figures.rule.empty() && rank.figures.rule != request.policy->name)
-      ranks_of[rank.figures.rule].push_back(rank.figures.rank);
+  for (const plan::RankPlan& rank : outcome.ranks) {
+    const plan::RankFigures& f = rank.figures;
+    if (f.fits && !f.rule.empty() && f.rule != request.policy->name) ranks_of[f.rule].push_back(f.rank);
+  }
   std::string text;
   for (const auto& [rule, ranks] : ranks_of)
     text += fmt::format("  {} on {} {}\n", rule, ranks.size() == 1 ? "rank" : "ranks", ranges_text(ranks));
-  return text.empty()
-             ? ""
-             : "\nBy another rule than the policy's own, which adds less there or makes the step shorter\n" + text;
+  if (text.empty()) return "";
+  return "\nNot by the policy's own search: a simpler rule that adds less there or makes the step shorter, or "
+         "(last-resort) as little memory as can be\n" +
+         text;
 }
 
 /// Ranks that fit and yet may fail for the loads of a step.

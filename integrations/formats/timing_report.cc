@@ -71,7 +71,7 @@ std::string against_text(const Against& against) {
   add("step", gap.published_step_ns, gap.modelled_step_ns, against.published.source);
   return fmt::format(
       "\nAgainst the published step ({}; means over ranks, modelled; nothing is tuned)\n{}"
-      "outside the bubble, per slot and micro-batch: published {:.1f} ms, modelled {:.1f} ms\n"
+      "outside the bubble, per slot of the fullest rank and micro-batch: published {:.1f} ms, modelled {:.1f} ms\n"
       "if kernels alone explain the rest, they run at {:.0f} % of the modelled rates\n",
       against.published.source, table.text(), to_ms(gap.published_layer_ns), to_ms(gap.modelled_layer_ns),
       100.0 * gap.kernel_rate_ratio);

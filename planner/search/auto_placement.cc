@@ -103,8 +103,8 @@ Result<bool> fits(const plan::PlanRequest& request, const Placement& placement) 
   placed.ranks = worst_ranks(placed.job);
   placed.figures_only = true;
   placed.is_brief = true;
-  // What fits at another load only is planned for the mean in the end.
-  if (!placed.load) placed.load = request.job.expert_load.mean;
+  // A rank that does not fit at the load that is best is planned for the mean, unless a quantile is asked for.
+  if (!placed.load && request.job.expert_load.quantile == 0) placed.load = request.job.expert_load.mean;
   const Result<plan::PlanOutcome> outcome = plan::plan_step(placed);
   if (!outcome) return outcome.error();
   return outcome.value().fits();

@@ -180,6 +180,22 @@ TEST(PlanSummary, ListsAttemptsOnlyWhereThereWereSeveral) {
   EXPECT_EQ(formats::plan_summary(tiny_request(), outcome).find("Attempts"), std::string::npos);
 }
 
+TEST(PlanSummary, NamesTheRulesOfRanksThatFitWhereTheyAreNotThePolicys) {
+  const plan::PlanRequest request = tiny_request();
+  plan::PlanOutcome outcome = tiny_outcome();
+  const auto text = [&] { return formats::plan_summary(request, outcome); };
+  for (plan::RankPlan& rank : outcome.ranks) {
+    rank.figures.rule = request.policy->name;
+    rank.figures.fits = true;
+  }
+  EXPECT_EQ(text().find("Not by the policy's own search"), std::string::npos);
+  outcome.ranks[0].figures.rule = "some-rule";
+  EXPECT_NE(text().find("Not by the policy's own search"), std::string::npos);
+  EXPECT_NE(text().find("\n  some-rule on rank 0\n"), std::string::npos) << text();
+  outcome.ranks[0].figures.fits = false;
+  EXPECT_EQ(text().find("some-rule"), std::string::npos);
+}
+
 TEST(PlanSummary, OfKeepAllSaysThatEverythingIsKept) {
   plan::PlanOutcome outcome = tiny_outcome();
   for (plan::RankPlan& rank : outcome.ranks) rank.decisions.rows.clear();

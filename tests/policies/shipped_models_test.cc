@@ -56,8 +56,8 @@ TEST(ShippedModels, OptimalIsNeverDearerOnDeepSeek) {
   }
 }
 
-/// A rank's exchanges of experts that run again delay others on the link between nodes, which are not hidden here.
-TEST(ShippedModels, CommunicationThatRunsAgainIsPricedOnKimi) {
+/// Recomputed exchanges of experts delay others on the link between nodes, which are not hidden here.
+TEST(ShippedModels, RecomputedCommunicationIsPricedOnKimi) {
   const std::optional<std::filesystem::path> path = testing::data_path("models/kimi-k2.yaml");
   if (!path) GTEST_SKIP() << "no reference data";
   plan::PlanRequest request = request_for("small-mla-moe.yaml", "ascend-910b-64g.yaml", "optimal", 0);

@@ -13,7 +13,8 @@ struct Start {
   std::int64_t exposed_ns = 0;
 };
 
-/// When the lanes of a rank are taken around a position, with everything kept.
+/// When the lanes of a rank are taken around a position, with everything kept: by ops up to where the search begins.
+/// What is behind that, and what other runs of the site issue, is not seen.
 class LaneTimes {
  public:
   LaneTimes(const DecisionProblem& problem, std::size_t op) : p_(problem), at_(op) { next_start_ns_.fill(kNever); }
@@ -55,11 +56,11 @@ bool communicates(const DecisionProblem& p, const Recipe& recipe) {
   });
 }
 
-/// How long the op that needs the run, or what its lanes run next, waits where the steps up to the last communication
-/// are issued ahead of the op at which `lanes` is. A lane is first come, first served, so what comes next on it waits
-/// as well.
+/// How long the op that waits for the run, or what its lanes run next, is held up where the steps up to the last
+/// communication are issued ahead of the op at which `lanes` is. A lane is first come, first served, so what comes next
+/// on it waits as well.
 std::int64_t exposed_ns(const DecisionProblem& p, const Recipe& recipe, const LaneTimes& lanes, std::int64_t start_ns,
-                        std::int64_t need_ns) {
+                        std::int64_t wait_ns) {
   std::int64_t now = start_ns, computed = 0, exposed = 0, communicated = start_ns, computed_then = 0;
   for (const Recipe::Step& step : recipe.steps) {
     const Lane lane = p.graph->op_templates[row(step.op)].lane;
@@ -70,13 +71,13 @@ std::int64_t exposed_ns(const DecisionProblem& p, const Recipe& recipe, const La
       continue;
     }
     now = std::max(now, lanes.free_from(lane)) + ns;
-    // What is computed again is counted by itself; it holds up whatever comes later.
+    // Recomputed compute ops are charged by themselves: whatever follows them is later by as much.
     if (const std::int64_t next = lanes.taken_from(lane); next < now - computed)
       exposed = std::max(exposed, now - computed - next);
     communicated = now;
     computed_then = computed;
   }
-  return std::max(exposed, communicated - computed_then - need_ns);
+  return std::max(exposed, communicated - computed_then - wait_ns);
 }
 
 /// First site-local position a run may start at: after its outputs were dropped, within the pass that needs them.
@@ -88,20 +89,21 @@ std::int32_t earliest_start(const DecisionProblem& p, const SiteClass& c, const 
   return pass_begin(p, c.representative, limit, need_pos);
 }
 
-/// Where the run's communication holds up least, as late as possible.
+/// Where the run's communication holds up least, as late as possible: up to `need_pos`, ahead of which it is issued at
+/// the latest. The op at `wait_pos`, not before it, waits for what comes back.
 Start choose_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit, const Recipe& recipe,
-                   std::int32_t need_pos) {
+                   std::int32_t need_pos, std::int32_t wait_pos) {
   if (!communicates(p, recipe)) return {.pos = need_pos};
   const auto ops = p.ops_of(c.representative);
   const auto op_at = [&](std::int32_t pos) { return row(ops[static_cast<std::size_t>(pos)]); };
-  const std::int64_t need_ns = p.nominal->start_ns[op_at(need_pos)];
-  LaneTimes lanes(p, op_at(need_pos));
+  const std::int64_t wait_ns = p.nominal->start_ns[op_at(wait_pos)];
+  LaneTimes lanes(p, op_at(wait_pos));
   Start best{.pos = need_pos, .exposed_ns = std::numeric_limits<std::int64_t>::max()};
   const std::int32_t earliest = earliest_start(p, c, unit, need_pos);
   for (std::int32_t pos = need_pos; pos >= earliest && best.exposed_ns > 0; --pos) {
     lanes.move_to(op_at(pos));
-    const std::int64_t exposed = exposed_ns(p, recipe, lanes, p.nominal->start_ns[op_at(pos)], need_ns);
-    if (exposed < best.exposed_ns) best = {.pos = pos, .exposed_ns = std::max<std::int64_t>(0, exposed)};
+    const std::int64_t exposed = exposed_ns(p, recipe, lanes, p.nominal->start_ns[op_at(pos)], wait_ns);
+    if (exposed < best.exposed_ns) best = {.pos = pos, .exposed_ns = exposed};
   }
   return best;
 }
@@ -125,10 +127,11 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(*it)];
     if (actions[static_cast<std::size_t>(unit.slots.front())] != Action::recompute) continue;
     const Recipe& recipe = problem.graph->recipes[row(unit.recipe)];
-    std::int32_t need = unit.latest_pos;
+    std::int32_t wait = std::numeric_limits<std::int32_t>::max();
     for (const std::int32_t local : recipe.outputs)
-      need = std::min(need, back_of_local[static_cast<std::size_t>(local)]);
-    const auto [start, exposed] = choose_start(problem, c, unit, recipe, need);
+      wait = std::min(wait, back_of_local[static_cast<std::size_t>(local)]);
+    const std::int32_t need = std::min(unit.latest_pos, wait);
+    const auto [start, exposed] = choose_start(problem, c, unit, recipe, need, wait);
     effect.runs.push_back({.unit = *it, .start_pos = start, .need_pos = need});
     effect.compute_ns += unit.compute_ns;
     effect.exposed_communication_ns += exposed;

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "core/verify.h"
 #include "planner/decide/sites/gaps.h"
@@ -82,6 +85,67 @@ TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
 }
 
 /// Whatever was evaluated before, the same choice or another, nothing of it is left.
+/// One layer whose `gathered` is a collective's, and whose backward is `first_ns` of computing, a dispatch of 3 us on
+/// the lane of that collective, and an op that needs both. `behind_ns`: what that lane still does for another storage
+/// when backward begins.
+Graph gathering_graph(double first_ns, double behind_ns) {
+  testing::GraphBuilder b;
+  const OpTemplateId make = b.timed_op("make", 100), gather = b.timed_op("gather", 2000, Lane::inter_comm);
+  const OpTemplateId use = b.timed_op("use", 100), other = b.timed_op("other", behind_ns, Lane::inter_comm);
+  const auto backward = [&](const char* name, double ns, Lane lane = Lane::compute) {
+    return b.timed_op(name, ns, lane, OpPhase::backward);
+  };
+  const OpTemplateId first = backward("first", first_ns), dispatch = backward("dispatch", 3000, Lane::inter_comm);
+  const OpTemplateId last = backward("last", 100);
+  std::vector<StorageTemplate> storages;
+  for (const char* name : {"in", "gathered", "out", "busy", "grad", "sent", "end"})
+    storages.push_back({.name = name, .role = StorageRole::activation, .fixed_bytes = 1000});
+  const BlockId layer = b.block("layer", std::move(storages),
+                                {{.name = "gathered",
+                                  .outputs = {1},
+                                  .sources = {0},
+                                  .steps = {{.op = gather, .reads = {0}, .writes = {1}}},
+                                  .collective = true}});
+  const SiteId site = b.site(layer);
+  const auto at = [&](std::int32_t local) { return b.at(site, local); };
+  b.run(make, site, {}, {at(0)});
+  b.run(gather, site, {at(0)}, {at(1)});
+  b.run(use, site, {at(1)}, {at(2)});
+  b.run(other, site, {at(2)}, {at(3)});
+  b.run(first, site, {at(0), at(2)}, {at(4)});
+  b.run(dispatch, site, {at(4)}, {at(5)});
+  b.run(last, site, {at(1), at(5)}, {at(6)});
+  return std::move(b).finish();
+}
+
+TEST(Evaluator, RecomputedCommunicationIsExposedByWhatItHoldsUp) {
+  struct Case {
+    double first_ns, behind_ns;
+    std::int64_t exposed_ns;
+  };
+  for (const Case& c : {Case{.first_ns = 5000, .behind_ns = 0, .exposed_ns = 0},
+                        Case{.first_ns = 2000, .behind_ns = 0, .exposed_ns = 0},
+                        Case{.first_ns = 500, .behind_ns = 0, .exposed_ns = 1500},
+                        Case{.first_ns = 5000, .behind_ns = 4000, .exposed_ns = 1000},
+                        Case{.first_ns = 5000, .behind_ns = 3000, .exposed_ns = 0}}) {
+    const auto f = RankFixture::of(gathering_graph(c.first_ns, c.behind_ns));
+    ASSERT_NE(f, nullptr);
+    gaps::Choice choice(f->problem.gaps.size(), Action::keep);
+    for (std::size_t g = 0; g < choice.size(); ++g)
+      if (f->graph.template_of(f->problem.gaps[g].gap.storage).name == "gathered") choice[g] = Action::recompute;
+    ASSERT_EQ(std::ranges::count(choice, Action::recompute), 1);
+    Evaluator evaluator(f->problem);
+    gaps::PlanCost cost;
+    const Plan plan = evaluator.plan(choice, cost);
+    EXPECT_EQ(cost.recompute_ns, 0);
+    EXPECT_EQ(cost.exposed_communication_ns, c.exposed_ns) << c.first_ns << ", " << c.behind_ns;
+    const Result<Schedule> schedule =
+        schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
+    ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+    EXPECT_EQ(added_alone_ns(f->problem, schedule.value()), c.exposed_ns) << c.first_ns << ", " << c.behind_ns;
+  }
+}
+
 TEST(Evaluator, RemembersNothingThatItShouldNot) {
   std::mt19937 random(4);
   const auto f = RankFixture::of(testing::chain_graph({.layers = 3, .micro_batches = 5, .warm_up = 3, .op_ns = 3000}));
