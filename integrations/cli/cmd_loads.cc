@@ -53,6 +53,7 @@ class LoadsCommand final : public Command {
   }
 
   Result<ExitStatus> run(Console& console) override {
+    options_.places_layers = false;  // a device draws the same rows wherever its layers are
     const Result<plan::PlanRequest> request = read_request(options_);
     if (!request) return request.error();
     const Result<graph_build::LoadShape> shape = graph_build::load_shape(request.value().job, request.value().machine);

@@ -298,7 +298,7 @@ Result<plan::PlanRequest> read_request(const JobOptions& options, const Console*
   if (Status status = read_loads(options, request, console); !status) return status.error();
   if (Status status = read_time_scale(options, request); !status) return status.error();
   if (Status status = apply_calibration(options, request, console); !status) return status.error();
-  if (!options.any_layout)
+  if (options.places_layers)
     if (Status status = place_layers(request, console); !status) return status.error();
   return request;
 }

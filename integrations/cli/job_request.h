@@ -24,7 +24,8 @@ struct JobOptions {
   std::string device;   ///< empty: the model file's
   std::string policy = "optimal";
   Imbalance imbalance;
-  bool any_layout = false;  ///< the job's own layout is not the one that is planned: it does not limit loads
+  bool any_layout = false;    ///< the job's own layout is not the one that is planned: it does not limit loads
+  bool places_layers = true;  ///< of `placement: auto`: false where nothing depends on it
   std::filesystem::path imbalance_from;
   std::optional<Bytes> budget_bytes;
   std::optional<Bytes> host_budget_bytes;

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -70,6 +70,18 @@ class StepOrder {
     return {};
   }
 
+  /// None from `place` on is faster.
+  [[nodiscard]] std::int64_t least_ns(std::size_t place) const {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = place; i < placements_.size(); ++i) least = std::min(least, steps_[i].value_or(bounds_[i]));
+    return least;
+  }
+  [[nodiscard]] Result<std::int64_t> step_ns(std::size_t place) {
+    if (Status status = simulate(place); !status) return status.error();
+    return *steps_[place];
+  }
+  [[nodiscard]] std::span<const PlacedStep> placements() const { return placements_; }
+
  private:
   Status simulate(std::size_t i) {
     if (steps_[i]) return {};
@@ -98,7 +110,9 @@ void sort_by_memory(const plan::PlanRequest& request, std::vector<PlacedStep>& c
   for (std::size_t i = 0; i < spare.size(); ++i) close[kSimulated + i] = before[spare[i].second];
 }
 
-Result<bool> fits(const plan::PlanRequest& request, const Placement& placement) {
+/// What is added to the rank where that is most, of those likely to be short of memory. Nothing: one of them does not
+/// fit.
+Result<std::optional<std::int64_t>> added_ns(const plan::PlanRequest& request, const Placement& placement) {
   plan::PlanRequest placed = with_placement(request, placement);
   placed.ranks = worst_ranks(placed.job);
   placed.figures_only = true;
@@ -107,25 +121,64 @@ Result<bool> fits(const plan::PlanRequest& request, const Placement& placement) 
   if (!placed.load && request.job.expert_load.quantile == 0) placed.load = request.job.expert_load.mean;
   const Result<plan::PlanOutcome> outcome = plan::plan_step(placed);
   if (!outcome) return outcome.error();
-  return outcome.value().fits();
+  if (!outcome.value().fits()) return std::optional<std::int64_t>();
+  std::int64_t most = 0;
+  for (const plan::RankPlan& rank : outcome.value().ranks) most = std::max(most, rank.figures.added_ns);
+  return std::optional(most);
 }
 
-/// Null: none of the first kMostTried that static memory does not rule out. `misfit` counts those passed over;
-/// `settle` is told each place before it is looked at.
-Result<const PlacedStep*> first_that_fits(const plan::PlanRequest& request, std::span<const PlacedStep> steps,
-                                          const std::function<Status(std::size_t place)>& settle, std::size_t& misfit) {
-  std::size_t planned = 0;
-  for (std::size_t place = 0; place < steps.size(); ++place) {
-    if (Status status = settle(place); !status) return status.error();
-    const plan::PlanRequest tried = with_placement(request, steps[place].placement);
-    if (static_fit(tried, tried.job).possible) {
-      const Result<bool> does_fit = fits(request, steps[place].placement);
-      if (!does_fit) return does_fit.error();
-      if (does_fit.value()) return &steps[place];
-      ++planned;
+/// Static memory does not rule it out.
+bool may_fit(const plan::PlanRequest& request, const Placement& placement) {
+  const plan::PlanRequest placed = with_placement(request, placement);
+  return static_fit(placed, placed.job).possible;
+}
+
+/// Of the first kMostTried that may fit, that which does and whose step, with what is added to its worst rank, is
+/// shortest. Null: none fits. `misfit` counts those that do not.
+Result<const PlacedStep*> shortest_that_fits(const plan::PlanRequest& request, StepOrder& order, std::size_t& misfit) {
+  const std::span<const PlacedStep> steps = order.placements();
+  const PlacedStep* best = nullptr;
+  std::int64_t best_ns = std::numeric_limits<std::int64_t>::max();
+  std::size_t tried = 0;
+  for (std::size_t place = 0; place < steps.size() && tried < kMostTried; ++place) {
+    if (order.least_ns(place) >= best_ns) break;
+    if (Status status = order.settle(place); !status) return status.error();
+    if (!may_fit(request, steps[place].placement)) {
+      ++misfit;
+      continue;
     }
+    ++tried;
+    const Result<std::optional<std::int64_t>> added = added_ns(request, steps[place].placement);
+    if (!added) return added.error();
+    if (!added.value()) {
+      ++misfit;
+      continue;
+    }
+    if (steps.size() == 1) return &steps[place];
+    const Result<std::int64_t> step = order.step_ns(place);
+    if (!step) return step.error();
+    if (step.value() + *added.value() >= best_ns) continue;
+    best_ns = step.value() + *added.value();
+    best = &steps[place];
+  }
+  return best;
+}
+
+/// Null: none of the first kMostTried that may fit does.
+Result<const PlacedStep*> first_that_fits(const plan::PlanRequest& request, std::span<const PlacedStep> steps,
+                                          std::size_t& misfit) {
+  std::size_t tried = 0;
+  for (const PlacedStep& step : steps) {
+    if (tried == kMostTried) break;
+    if (!may_fit(request, step.placement)) {
+      ++misfit;
+      continue;
+    }
+    ++tried;
+    const Result<std::optional<std::int64_t>> added = added_ns(request, step.placement);
+    if (!added) return added.error();
+    if (added.value()) return &step;
     ++misfit;
-    if (planned == kMostTried) break;
   }
   return static_cast<const PlacedStep*>(nullptr);
 }
@@ -144,12 +197,10 @@ Result<AutoPlacement> place_automatically(plan::PlanRequest& request, const Plac
   const std::span<PlacedStep> simulated = std::span(close).first(std::min(close.size(), kSimulated));
   StepOrder order(request, simulated);
   if (Status status = order.bound(times); !status) return status.error();
-  Result<const PlacedStep*> first = first_that_fits(
-      request, simulated, [&](std::size_t place) { return order.settle(place); }, placed.misfit);
+  Result<const PlacedStep*> first = shortest_that_fits(request, order, placed.misfit);
   if (first && first.value() == nullptr) {
     sort_by_memory(request, close);
-    first = first_that_fits(
-        request, std::span(close).subspan(simulated.size()), [](std::size_t) { return Status(); }, placed.misfit);
+    first = first_that_fits(request, std::span(close).subspan(simulated.size()), placed.misfit);
   }
   if (!first) return first.error();
   const PlacedStep* chosen = first.value();

@@ -3,9 +3,10 @@
 // suffices.
 //
 // Placements are found by their schedules of passes (placement_search.h). The fastest eight within a quarter of the
-// best are compared op by op with everything kept, and the first whose ranks likely to be short of memory can be
-// planned is taken: a plan only adds to that step. Where none of the first four fits, those found with most memory to
-// spare are tried in their stead, so memory is no part of the search itself.
+// best are compared op by op with everything kept. Of the first four, the one is taken whose ranks likely to be short
+// of memory can be planned and whose step, with what that adds to one of them, is shortest: where nothing that follows
+// can be shorter, it is not looked at. Where none of the first four fits, those found with most memory to spare are
+// tried in their stead, so memory is no part of the search itself.
 
 #include <cstdint>
 #include <string>
