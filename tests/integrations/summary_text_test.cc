@@ -10,6 +10,7 @@
 #include "integrations/formats/job_text.h"
 #include "integrations/formats/rank_words.h"
 #include "integrations/formats/unit_text.h"
+#include "policies/policies.h"
 #include "tests/support/tiny_outcome.h"
 
 namespace tidemark {
@@ -181,7 +182,8 @@ TEST(PlanSummary, ListsAttemptsOnlyWhereThereWereSeveral) {
 }
 
 TEST(PlanSummary, NamesTheRulesOfRanksThatFitWhereTheyAreNotThePolicys) {
-  const plan::PlanRequest request = tiny_request();
+  plan::PlanRequest request = tiny_request();
+  request.policy = policies::find_policy("optimal");
   plan::PlanOutcome outcome = tiny_outcome();
   const auto text = [&] { return formats::plan_summary(request, outcome); };
   for (plan::RankPlan& rank : outcome.ranks) {
