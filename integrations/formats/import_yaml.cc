@@ -110,13 +110,13 @@ void append_pattern(YamlDocument& document, const YamlNode& map, std::vector<gra
                           fmt::format("a pattern of layers is {}; write like {}", described(map), kPatternExample));
   std::vector<graph_build::LayerKind> once;
   for (const YamlNode::Item& item : of->items) append_run(document, *item.value, true, once);
-  const std::optional<std::int64_t> times = repeat->is_scalar() ? integer_in(repeat->text) : std::nullopt;
+  const std::int64_t times = repeat->is_scalar() ? integer_in(repeat->text).value_or(0) : 0;
   const auto room = static_cast<std::int64_t>(static_cast<std::size_t>(graph_build::kMostLayers) - layers.size());
-  if (once.empty() || !times || *times < 1 || *times > room / std::ssize(once))
+  if (once.empty() || times < 1 || times > room / std::ssize(once))
     return document.wrong(repeat->line, fmt::format("repeat is no whole number of times from 1 up to {} layers; write "
                                                     "like {}",
                                                     graph_build::kMostLayers, kPatternExample));
-  for (std::int64_t i = 0; i < *times; ++i) layers.insert(layers.end(), once.begin(), once.end());
+  for (std::int64_t i = 0; i < times; ++i) layers.insert(layers.end(), once.begin(), once.end());
 }
 
 void read_layers(YamlDocument& document, YamlMap& model, std::vector<graph_build::LayerKind>& layers) {
