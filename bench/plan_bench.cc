@@ -43,7 +43,7 @@ double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Layers x factor, dealt to the slots they were in; the MTP slot stays one.
+/// Layers x factor, dealt to the slots they were in; there is still one MTP slot.
 void multiply_layers(graph_build::JobSpec& job, std::int32_t factor) {
   std::vector<graph_build::LayerKind> kinds;
   std::int32_t next = 0;

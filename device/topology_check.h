@@ -1,6 +1,6 @@
 #pragma once
 // Whether a simulated host could exist. The kernel of a real machine is believed: read_host_topology() asks here only
-// about hosts whose files somebody wrote.
+// about hosts made of files.
 
 #include "core/result.h"
 #include "device/binding_plan.h"

@@ -183,7 +183,7 @@ Result<std::optional<LastResort>> refuse_far_budget(const RankRequest& request, 
     if (Status s = request.is_tentative ? search.build_one() : search.build_all(); !s) return s.error();
     return std::optional(std::move(search).result());
   }
-  // Looking takes a tenth of planning the rank: not where a budget is anywhere near what plans come down to.
+  // Looking builds the problem of the rank once more: not where a budget is anywhere near what plans come down to.
   if (plan.liveness.peak_bytes < kFarShare * budgets.device || !search.seems_far()) return std::optional<LastResort>();
   if (Status s = search.build_all(); !s) return s.error();
   if (!search.is_far(search.least_alive())) return std::optional<LastResort>();

@@ -266,7 +266,7 @@ class JobPlanning {
       RankRequest request = request_of(changed[i]);
       request.rule = choice.value().rules[changed[i]];
       request.wants_offers = false;
-      request.is_tentative = true;  // where the rule's schedule finds no addresses, the rank's own plan stays
+      request.is_tentative = true;  // without addresses for the rule's schedule the rank keeps its own plan
       Result<RankPlan> plan = plan_rank(outcome_.ranks[changed[i]].graph, request);
       if (!plan) return plan.error();
       other[i] = std::move(plan).value();
