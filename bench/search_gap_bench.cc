@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,18 +49,18 @@ void compare(Case one, double effort, Tally& tally) {
     one.percent = percent;
     one.gap.reset();
     const decide::flat::StepPlan plan = planner.within(budget);
-    const std::int64_t most = plan.fits() ? plan.outcome.added_cost : std::numeric_limits<std::int64_t>::max();
-    const std::optional<decide::flat::ExactAnswer> exact =
-        decide::flat::solve_exactly(problem, budget, most, kExactWork);
-    if (!exact) {
+    const std::int64_t most = plan.fits() ? plan.outcome.added_cost : decide::flat::kAnyAddedCost;
+    const decide::flat::ExactAnswer exact =
+        decide::flat::solve_exactly(problem, budget, {.most_added = most, .most_work = kExactWork, .should_stop = {}});
+    if (exact.status == decide::flat::ExactStatus::open) {
       ++tally.unknown;
-    } else if (!exact->feasible) {
+    } else if (exact.status == decide::flat::ExactStatus::none) {
       ++tally.none_fits;
     } else if (!plan.fits()) {
       ++tally.missed;
       tally.above.push_back(one);
     } else {
-      one.gap = plan.percent(plan.outcome.added_cost - exact->added_cost);
+      one.gap = plan.percent(plan.outcome.added_cost - exact.added_cost);
       tally.gaps.push_back(*one.gap);
       if (*one.gap < 0) tally.proofs_hold = false;
       if (*one.gap != 0) tally.above.push_back(one);

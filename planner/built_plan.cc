@@ -38,6 +38,7 @@ decide::FlatOptions flat_options(const PlanRequest& request) {
   options.effort = request.step->effort;
   options.aimed = !request.step->frontier;
   options.on_progress = request.step->on_progress;
+  options.on_better = request.step->on_better;
   options.should_stop = stop_question(request);
   return options;
 }

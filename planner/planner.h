@@ -35,6 +35,9 @@ struct GivenStep {
   double effort = 1;                              ///< more searches longer; > 0
   bool frontier = false;                          ///< RankPlan::frontier is asked for
   std::function<void(double share)> on_progress;  ///< of the search, in [0, 1]; from any thread; may be empty
+  /// Each better schedule of a search for one budget, while it lasts: what it adds and the least that any does, so far
+  /// as is proven, in ns of the graph; may be empty. From the thread that plans.
+  std::function<void(std::int64_t added_ns, std::int64_t lower_bound_ns)> on_better;
   /// Asked now and then by several threads at once, may be empty. Once it says yes, it must go on to: the plan is then
   /// made of what was found by then, which depends on the machine's speed.
   std::function<bool()> should_stop;

@@ -6,6 +6,7 @@
 
 #include "integrations/cli/console.h"
 #include "integrations/cli/graph_job.h"
+#include "integrations/cli/interrupt.h"
 #include "integrations/cli/job_request.h"
 #include "integrations/cli/output_set.h"
 #include "integrations/cli/verb.h"
@@ -51,7 +52,7 @@ class PlanCommand final : public Command {
 
     const bool fits = made.planned.outcome.fits();
     if (made.planned.outcome.stopped)
-      console.note(fmt::format("--time-limit ended the search: {}",
+      console.note(fmt::format("{} ended the search: {}", InterruptListener::heard() ? "an interrupt" : "--time-limit",
                                fits ? "the plan is the best found by then" : "no plan that fits was found by then"));
     if (!fits && !graph_.schedule_out.empty()) {
       outputs.drop(graph_.schedule_out);

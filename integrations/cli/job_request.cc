@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <numeric>
+#include <optional>
 
 #include "integrations/ci/budget_job.h"
 #include "integrations/cli/calibration_option.h"
 #include "integrations/cli/console.h"
+#include "integrations/cli/interrupt.h"
 #include "integrations/cli/locations.h"
 #include "integrations/cli/progress.h"
 #include "integrations/cli/time_devices.h"
@@ -18,6 +22,7 @@
 #include "integrations/formats/import_yaml.h"
 #include "integrations/formats/key_places.h"
 #include "integrations/formats/plan_ranges.h"
+#include "planner/cost/op_prices.h"
 #include "planner/graph_build/device_rules.h"
 #include "planner/graph_build/layer_time.h"
 #include "planner/graph_build/load_shape.h"
@@ -313,6 +318,21 @@ std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
   return inputs;
 }
 
+namespace {
+
+constexpr double kQuickSeconds = 1;  // of a search nobody has to watch
+
+std::string better_line(const plan::PlanRequest& request, std::int64_t added_ns, std::int64_t bound_ns,
+                        double seconds) {
+  const std::vector<std::int64_t> costs = cost::op_durations(*request.step->graph, request.machine);
+  const double all =
+      static_cast<double>(std::max<std::int64_t>(1, std::accumulate(costs.begin(), costs.end(), std::int64_t{0})));
+  return fmt::format("better: {:+.3f} %, at least {:+.3f} %, after {:.1f} s", 100 * static_cast<double>(added_ns) / all,
+                     100 * static_cast<double>(bound_ns) / all, seconds);
+}
+
+}  // namespace
+
 Result<Planned> plan_with_progress(const plan::PlanRequest& request, const std::filesystem::path& input,
                                    const Console& console) {
   using Clock = std::chrono::steady_clock;
@@ -323,8 +343,22 @@ Result<Planned> plan_with_progress(const plan::PlanRequest& request, const std::
   progress.watch(request.step ? 100 : static_cast<int>(ranks));
   plan::PlanRequest watched = request;
   watched.progress = [&progress](int done, int total) { progress.update(done, total); };
-  if (watched.step) watched.step->on_progress = [&progress](double share) { progress.update_share(share); };
+  std::optional<InterruptListener> interrupts;
+  if (watched.step) {
+    interrupts.emplace();
+    watched.step->on_progress = [&progress](double share) { progress.update_share(share); };
+    watched.step->should_stop = [asked = request.step->should_stop] {
+      return InterruptListener::heard() || (asked && asked());
+    };
+    watched.step->on_better = [&](std::int64_t added_ns, std::int64_t bound_ns) {
+      const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+      if (seconds < kQuickSeconds) return;
+      progress.wipe();
+      console.note(better_line(request, added_ns, bound_ns, seconds));
+    };
+  }
   Result<plan::PlanOutcome> outcome = plan::plan_step(watched);
+  interrupts.reset();
   if (!outcome) return outcome.error();
   if (const std::string wrong = formats::number_out_of_range(request, outcome.value()); !wrong.empty())
     return bad_input(fmt::format("{}: {}; is a number in it or in the device file far off?", input.string(), wrong));

@@ -51,6 +51,11 @@ void Progress::watch(int total) {
   }
 }
 
+void Progress::wipe() {
+  const std::lock_guard lock(mutex_);
+  if (visible_) write(kWipe);
+}
+
 void Progress::update(int done, int total) {
   if (!drawn_ || total < 1) return;
   const std::lock_guard lock(mutex_);

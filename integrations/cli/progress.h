@@ -26,6 +26,8 @@ class Progress {
   /// second, also while no part of the work is done. By a thread of its own, which ends with this; without one nothing
   /// is lost.
   void watch(int total);
+  /// Before a line of another kind on the same stream.
+  void wipe();
   /// From any thread.
   void update(int done, int total);
   /// In [0, 1], as `37/100`. From any thread; draws where the whole percent is above all before.

@@ -87,12 +87,12 @@ const flat::Problem& RankProblem::flat_problem() {
 flat::StepPlanner& RankProblem::flat(flat::StepRule rule) {
   auto& planner = rule == flat::StepRule::greedy ? greedy_ : optimal_;
   if (planner == nullptr)
-    planner =
-        std::make_unique<flat::StepPlanner>(flat_problem(), flat::PlanLimits{.rule = rule,
-                                                                             .effort = options_.effort,
-                                                                             .aimed = options_.aimed,
-                                                                             .should_stop = options_.should_stop,
-                                                                             .on_progress = options_.on_progress});
+    planner = std::make_unique<flat::StepPlanner>(flat_problem(), flat::PlanLimits{.rule = rule,
+                                                                                   .effort = options_.effort,
+                                                                                   .aimed = options_.aimed,
+                                                                                   .should_stop = options_.should_stop,
+                                                                                   .on_progress = options_.on_progress,
+                                                                                   .on_better = options_.on_better});
   return *planner;
 }
 

@@ -20,10 +20,11 @@ namespace tidemark::decide {
 /// What only the flat search asks.
 struct FlatOptions {
   flat::RecomputeRules rules;
-  double effort = 1;                              ///< more searches longer; > 0
-  bool aimed = false;                             ///< flat::PlanLimits
-  std::function<bool()> should_stop;              ///< flat::PlanLimits
-  std::function<void(double share)> on_progress;  ///< flat::PlanLimits
+  double effort = 1;                                                                      ///< more searches longer; > 0
+  bool aimed = false;                                                                     ///< flat::PlanLimits
+  std::function<bool()> should_stop;                                                      ///< flat::PlanLimits
+  std::function<void(double share)> on_progress;                                          ///< flat::PlanLimits
+  std::function<void(std::int64_t added_cost, std::int64_t lower_bound_cost)> on_better;  ///< flat::PlanLimits
 };
 
 class RankProblem {

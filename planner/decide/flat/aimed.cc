@@ -43,11 +43,13 @@ class AimedSearch {
   void run() {
     if (best_cost(aim_.budgets.back()) < 0) find_starts();
     tell(kStartShare);
+    tell_best();
     int idle = 0;
     for (unsigned round = 0; round < kRounds && idle < kPatience && !is_done(); ++round) {
       const std::vector<std::int64_t> before = best_costs();
       search_round(round);
       if (round < (aim_.budgets.size() == 1 ? kFoldedRounds : 1)) replicate_layers(round);
+      tell_best();
       const std::vector<std::int64_t> now = best_costs();
       bool gain = false;
       for (std::size_t i = 0; i < now.size(); ++i) gain |= gained(before[i], now[i]);
@@ -60,6 +62,10 @@ class AimedSearch {
   [[nodiscard]] bool stopped() const { return limits_.should_stop && limits_.should_stop(); }
   void tell(double share) const {
     if (limits_.on_progress) limits_.on_progress(share);
+  }
+  void tell_best() const {
+    const std::int64_t cost = best_cost(aim_.budgets.front());
+    if (limits_.on_better && cost >= 0) limits_.on_better(cost);
   }
   /// -1: nothing fits.
   [[nodiscard]] std::int64_t best_cost(Bytes budget) const {

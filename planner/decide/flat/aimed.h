@@ -1,5 +1,5 @@
 #pragma once
-// Schedules for one budget, or a few, of a step of more than a few ops: all work goes to that budget, where a search
+// Schedules for one budget, or a few: all work goes to that budget, where a search
 // for all of them (search.h) has eighty to serve. Starts first, from the decision core, from eviction passes at the
 // budget and a little below, and from cuts; then rounds of annealing from the best known, several at once and each from
 // a seed of its own, until two rounds in a row gain less than a thousandth, the bound is met or four rounds are over,

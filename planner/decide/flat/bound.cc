@@ -5,9 +5,18 @@
 #include <numeric>
 
 #include "planner/decide/flat/gaps.h"
+#include "planner/decide/flat/relaxation.h"
 #include "planner/decide/gaps/prices.h"
 
 namespace tidemark::decide::flat {
+namespace {
+
+/// Rounded in floating point: a millionth less is safe, and costs are whole.
+std::int64_t whole_cost(double bound) {
+  return static_cast<std::int64_t>(std::ceil(std::max(0.0, bound * (1 - 1e-6) - 1e-6)));
+}
+
+}  // namespace
 
 LeastPeak least_peak(const Problem& problem) {
   const gaps::GapProblem gaps = list_gaps(problem, GapUse::bound).problem;
@@ -35,10 +44,19 @@ std::int64_t least_added_cost(const Problem& problem, Bytes budget, const std::f
   const int iterations = static_cast<int>(std::clamp(kMostWork / size, 60.0, 5000.0));
   const Bytes host = std::accumulate(gaps.gaps.begin(), gaps.gaps.end(), Bytes{0},
                                      [](Bytes sum, const gaps::GapProblem::Gap& gap) { return sum + gap.bytes; });
-  const double bound =
-      gaps::find_prices(gaps, std::move(positions), budget, host, iterations, nullptr, should_stop).bound;
-  // Rounded in floating point: a millionth less is safe, and costs are whole.
-  return static_cast<std::int64_t>(std::ceil(std::max(0.0, bound * (1 - 1e-6) - 1e-6)));
+  return whole_cost(
+      gaps::find_prices(gaps, std::move(positions), budget, host, iterations, nullptr, should_stop).bound);
+}
+
+std::int64_t least_added_cost_with_inputs(const Problem& problem, Bytes budget, std::int64_t target,
+                                          const std::function<bool()>& should_stop) {
+  constexpr std::int64_t kMostCells = 400'000;  // of ops and storages, some 150 bytes each
+  constexpr double kMostWork = 3e8;
+  if (static_cast<std::int64_t>(problem.op_count) * problem.storage_count > kMostCells) return 0;
+  Relaxation relaxed(problem, budget);
+  const int iterations = static_cast<int>(std::clamp(kMostWork / static_cast<double>(relaxed.size()), 60.0, 5000.0));
+  relaxed.ascend({.target = static_cast<double>(target), .iterations = iterations, .should_stop = should_stop});
+  return std::min(target, whole_cost(relaxed.bound()));
 }
 
 }  // namespace tidemark::decide::flat

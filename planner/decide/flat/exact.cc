@@ -2,216 +2,408 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
+#include <cmath>
+#include <cstddef>
+#include <limits>
 #include <queue>
 #include <tuple>
+#include <utility>
 #include <vector>
+
+#include "planner/decide/flat/relaxation.h"
 
 namespace tidemark::decide::flat {
 namespace {
 
-using Mask = std::uint64_t;
-
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
 }
-Mask bit(std::int32_t i) {
-  return Mask{1} << i;
-}
+
+/// A set of storages.
+struct Mask {
+  std::uint64_t low = 0, high = 0;
+
+  [[nodiscard]] bool has(std::int32_t i) const { return ((i < 64 ? low >> i : high >> (i - 64)) & 1) != 0; }
+  void add(std::int32_t i) { (i < 64 ? low : high) |= std::uint64_t{1} << (i % 64); }
+  void remove(std::int32_t i) { (i < 64 ? low : high) &= ~(std::uint64_t{1} << (i % 64)); }
+  [[nodiscard]] bool empty() const { return (low | high) == 0; }
+  friend Mask operator|(Mask a, Mask b) { return {a.low | b.low, a.high | b.high}; }
+  friend Mask operator&(Mask a, Mask b) { return {a.low & b.low, a.high & b.high}; }
+  friend Mask operator-(Mask a, Mask b) { return {a.low & ~b.low, a.high & ~b.high}; }
+  friend auto operator<=>(const Mask&, const Mask&) = default;
+
+  template <class Body>
+  void for_each(Body&& body) const {
+    for (std::uint64_t m = low; m != 0; m &= m - 1) body(std::countr_zero(m));
+    for (std::uint64_t m = high; m != 0; m &= m - 1) body(64 + std::countr_zero(m));
+  }
+};
 
 struct Place {
   std::int32_t next = 0;  ///< op that runs for the first time next
-  Mask resident = 0;
-  Mask outside = 0;  ///< a copy is outside that is still good
-  friend auto operator<=>(const Place&, const Place&) = default;
+  Mask resident;
+  Mask outside;  ///< a copy is outside that is still good
+  friend bool operator==(const Place&, const Place&) = default;
 };
 
-/// How a place was reached at its least cost so far.
-struct Step {
+std::size_t hash_of(const Place& place) {
+  std::uint64_t hash = static_cast<std::uint64_t>(place.next);
+  for (const std::uint64_t word : {place.resident.low, place.resident.high, place.outside.low, place.outside.high}) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;  // the golden ratio: Knuth, The Art of Computer Programming 6.4
+    hash ^= hash >> 29;
+  }
+  return static_cast<std::size_t>(hash);
+}
+
+/// A place, and how it was reached at its least cost so far.
+struct Reached {
+  Place place;
   std::int64_t cost = 0;
-  const Place* from = nullptr;
-  std::int32_t op = -1;
-  Mask paged_in = 0;
+  double least = 0;  ///< of a whole schedule through it
+  std::int32_t from = -1, op = -1;
   bool done = false;
+  Mask fresh;  ///< made again in this stage by an op that makes nothing else, and not read since
+};
+
+/// Places by what they are.
+class Places {
+ public:
+  std::vector<Reached> all;
+
+  /// Its number; a new one is the last of all.
+  std::int32_t find_or_add(const Place& place) {
+    if (2 * (all.size() + 1) > slots_.size()) grow();
+    std::size_t slot = hash_of(place) & (slots_.size() - 1);
+    for (; slots_[slot] >= 0; slot = (slot + 1) & (slots_.size() - 1))
+      if (all[at(slots_[slot])].place == place) return slots_[slot];
+    slots_[slot] = static_cast<std::int32_t>(all.size());
+    all.push_back({.place = place});
+    return slots_[slot];
+  }
+
+ private:
+  void grow() {
+    slots_.assign(std::max<std::size_t>(1024, 2 * slots_.size()), -1);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::size_t slot = hash_of(all[i].place) & (slots_.size() - 1);
+      while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
+      slots_[slot] = static_cast<std::int32_t>(i);
+    }
+  }
+
+  std::vector<std::int32_t> slots_;
 };
 
 class Exact {
  public:
-  Exact(const Problem& problem, Bytes budget, std::int64_t most_added, std::int64_t most_work)
-      : p_(problem), budget_(budget), most_added_(most_added), most_work_(most_work) {
+  Exact(const Problem& problem, Bytes budget, const ExactLimits& limits)
+      : p_(problem), budget_(budget), limits_(limits), relaxed_(problem, budget) {
     for (std::int32_t v = 0; v < p_.op_count; ++v) {
       reads_.push_back(mask_of(p_.reads[v]));
       writes_.push_back(mask_of(p_.writes[v]));
-      must_.push_back(reads_.back());
+      must_.push_back(mask_of(relaxed_.needs(v)));
     }
+    guide();
+    later_.resize(at(p_.op_count) + 1);
+    for (std::int32_t v = p_.op_count - 1; v >= 0; --v) later_[at(v)] = later_[at(v) + 1] | must_[at(v)];
     for (std::int32_t s = 0; s < p_.storage_count; ++s) {
-      last_use_.push_back(p_.uses[at(s)].empty() ? 0 : stage_of(p_.uses[at(s)].back()));
-      for (const Key use : p_.uses[at(s)]) {
-        const std::int32_t v = stage_of(use);
-        if ((writes_[at(v)] & bit(s)) == 0) must_[at(v)] |= bit(s);  // a read, or a pin
-      }
+      if (p_.swappable[at(s)] != 0 || p_.producer[at(s)] < 0) continue;
+      remade_.add(s);
+    }
+    useful_.resize(at(p_.op_count) + 1);
+    for (std::int32_t s = 0; s < p_.storage_count; ++s) {
       // Changed in place and not resident from the start: there from its first write on.
-      if (p_.producer[at(s)] < 0) fixed_ |= bit(s);
+      if (p_.producer[at(s)] < 0) fixed_.add(s);
+      for (std::int32_t t = 0; t <= relaxed_.useful_until(s); ++t) useful_[at(t)].add(s);
     }
   }
 
-  std::optional<ExactAnswer> solve() {
+  ExactAnswer solve() {
     Place start;
     for (std::int32_t s = 0; s < p_.storage_count; ++s)
-      if (p_.begin[at(s)] == kStart && p_.producer[at(s)] < 0 && !written_first(s)) start.resident |= bit(s);
-    reach(start, {});
+      if (relaxed_.born(s) < 0 && useful_[0].has(s)) start.resident.add(s);
+    reach(start, {.cost = 0, .least = 0, .from = -1, .op = -1});
+    ExactAnswer answer;
     while (!queue_.empty()) {
-      const auto [cost, place] = queue_.top();
+      const Entry entry = queue_.top();
+      Reached& reached = places_.all[at(entry.place)];
+      if (reached.done || reached.cost != entry.cost) {
+        queue_.pop();
+        continue;
+      }
+      answer.least_added_cost = std::max(answer.least_added_cost, whole(entry.least));
+      if (reached.place.next == p_.op_count) {
+        fill(answer, entry.place);
+        break;
+      }
+      if (is_over()) break;
       queue_.pop();
-      Step& step = steps_.find(*place)->second;
-      if (step.done || step.cost != cost) continue;
-      if (place->next == p_.op_count) return answer(*place, cost);
-      step.done = true;
-      if (work_ > most_work_) return std::nullopt;
-      expand(*place, cost);
+      reached.done = true;
+      expand(entry.place);
     }
-    return ExactAnswer{};
+    if (queue_.empty()) {
+      answer.status = ExactStatus::none;
+      answer.least_added_cost = limits_.most_added + 1;
+    }
+    answer.states = std::ssize(places_.all);
+    answer.work = work_;
+    return answer;
   }
 
-  [[nodiscard]] std::int64_t work() const { return work_; }
-
  private:
-  using Entry = std::pair<std::int64_t, const Place*>;
+  static constexpr int kRounds = 2;
+  struct Entry {
+    double least = 0;
+    std::int64_t cost = 0;
+    std::int32_t next = 0, place = 0;
+  };
   struct Later {
-    bool operator()(const Entry& a, const Entry& b) const {
-      return std::tie(a.first, *b.second) > std::tie(b.first, *a.second);  // of equal cost the furthest
+    bool operator()(const Entry& a, const Entry& b) const {  // of equal bound the furthest
+      return std::tuple(a.least, -a.next, -a.place) > std::tuple(b.least, -b.next, -b.place);
     }
   };
 
   static Mask mask_of(std::span<const std::int32_t> storages) {
-    Mask mask = 0;
-    for (const std::int32_t s : storages) mask |= bit(s);
+    Mask mask;
+    for (const std::int32_t s : storages) mask.add(s);
     return mask;
   }
-  [[nodiscard]] bool written_first(std::int32_t s) const {
-    return p_.op_count > 0 && (writes_[0] & bit(s)) != 0 && (reads_[0] & bit(s)) == 0;
+  /// Prices for the relaxation, and what is too dear for any schedule that is looked for.
+  void guide() {
+    const double target = static_cast<double>(limits_.likely_added < 0 ? p_.total_cost() : limits_.likely_added) + 0.5;
+    for (int round = 0; round < kRounds; ++round) {
+      relaxed_.ascend({.target = target, .iterations = limits_.ascents, .should_stop = limits_.should_stop});
+      if (limits_.most_added >= kAnyAddedCost) return;
+      relaxed_.rule_out(static_cast<double>(limits_.most_added));
+    }
   }
   [[nodiscard]] Bytes bytes_of(Mask mask) const {
     Bytes bytes = 0;
-    for (; mask != 0; mask &= mask - 1) bytes += p_.bytes[at(std::countr_zero(mask))];
+    mask.for_each([&](std::int32_t s) { bytes += p_.bytes[at(s)]; });
     return bytes;
   }
-
-  void reach(const Place& place, const Step& step) {
-    if (step.cost > most_added_) return;
-    const auto [found, is_new] = steps_.try_emplace(place, step);
-    if (!is_new) {
-      if (found->second.done || found->second.cost <= step.cost) return;
-      found->second = step;
-    }
-    queue_.push({step.cost, &found->first});
+  /// The least whole cost that is not below, but for rounding.
+  static std::int64_t whole(double cost) {
+    constexpr double kMost = 9e18;
+    return cost >= kMost ? std::numeric_limits<std::int64_t>::max()
+                         : static_cast<std::int64_t>(std::ceil(cost - 1e-6 * std::abs(cost) - 1e-6));
+  }
+  [[nodiscard]] bool is_over() {
+    if (work_ > limits_.most_work || std::ssize(places_.all) > limits_.most_states) return true;
+    return ++asked_ % 256 == 0 && limits_.should_stop && limits_.should_stop();
   }
 
-  void expand(const Place& place, std::int64_t cost) {
-    run(place, cost, place.next);
-    for (std::int32_t v = 0; v < place.next; ++v)
-      if ((writes_[at(v)] & ~place.resident) != 0 && p_.may_rerun(v, place.next)) run(place, cost + p_.cost[at(v)], v);
+  /// What is added from there on, at least: by the relaxation.
+  [[nodiscard]] double relaxed_to_go(const Place& place) const {
+    double sum = relaxed_.to_go(place.next);
+    for (std::int32_t s = 0; s < p_.storage_count; ++s)
+      if (relaxed_.born(s) < place.next) sum += relaxed_.shares(place.next, s)[state_of(place, s)];
+    return sum;
+  }
+  /// What is needed later and gone is made again at least once, and so is what that takes and is gone.
+  [[nodiscard]] std::int64_t must_be_remade(const Place& place) const {
+    Mask gone = (later_[at(place.next)] & remade_) - place.resident;
+    std::int64_t cost = 0;
+    for (std::int32_t v = place.next - 1; v >= 0; --v) {
+      if ((writes_[at(v)] & gone).empty()) continue;
+      cost += p_.cost[at(v)];
+      gone = gone | ((reads_[at(v)] & remade_) - place.resident);
+    }
+    return cost;
+  }
+  static std::int32_t state_of(const Place& place, std::int32_t s) {
+    return (place.resident.has(s) ? Relaxation::kResident : 0) | (place.outside.has(s) ? Relaxation::kOutside : 0);
+  }
+
+  void reach(const Place& place, Reached by) {
+    by.least = std::max(by.least, static_cast<double>(by.cost) +
+                                      std::max(relaxed_to_go(place), static_cast<double>(must_be_remade(place))));
+    if (whole(by.least) > limits_.most_added || by.cost > limits_.most_added) return;
+    const std::int32_t number = places_.find_or_add(place);
+    Reached& reached = places_.all[at(number)];
+    if (reached.op >= 0 && reached.cost == by.cost) {
+      // What holds for some way here only must not rule out what others go on to.
+      const Mask fresh = reached.fresh & by.fresh;
+      if (fresh == reached.fresh) return;
+      by = reached;
+      by.fresh = fresh;
+      by.done = false;
+    }
+    if (reached.op >= 0 && reached.cost < by.cost) return;
+    by.place = place;
+    reached = by;
+    queue_.push({.least = by.least, .cost = by.cost, .next = place.next, .place = number});
+  }
+
+  void expand(std::int32_t number) {
+    const Reached from = places_.all[at(number)];
+    run(number, from, from.place.next);
+    for (std::int32_t v = 0; v < from.place.next; ++v)
+      if (!((writes_[at(v)] - from.place.resident) & useful_[at(from.place.next)]).empty() &&
+          relaxed_.may_rerun(v, from.place.next))
+        run(number, from, v);
   }
 
   /// Runs an op, in every way that makes the room it needs.
-  void run(const Place& place, std::int64_t cost, std::int32_t v) {
+  void run(std::int32_t number, const Reached& from, std::int32_t v) {
+    const Place& place = from.place;
     const bool first = v == place.next;
     const Mask needed = first ? must_[at(v)] : reads_[at(v)];
-    const Mask missing = needed & ~place.resident;
-    // Only what the op reads itself may be paged in for it.
-    if ((missing & ~(place.outside & reads_[at(v)])) != 0) return;
-    // What is changed in place is there between its touches, or paged in for a read.
-    for (Mask m = writes_[at(v)] & ~reads_[at(v)] & ~place.resident & fixed_; m != 0; m &= m - 1)
-      if (p_.begin[at(std::countr_zero(m))] < key_of(place.next, v)) return;
-    Mask outside = place.outside;
-    for (Mask m = missing; m != 0; m &= m - 1) {
-      const auto s = std::countr_zero(m);
-      cost += p_.page_in[at(s)];
-      if (p_.changed[at(s)] != 0) outside &= ~bit(s);
-    }
-    const Place with{.next = place.next, .resident = place.resident | needed | writes_[at(v)], .outside = outside};
-    Mask droppable = 0;
-    for (Mask m = place.resident & ~needed & ~writes_[at(v)]; m != 0; m &= m - 1)
-      if (may_drop(std::countr_zero(m), place.next)) droppable |= m & -m;
-    make_room(with, bytes_of(with.resident) + p_.transient[at(v)] - budget_, droppable,
-              {.cost = cost, .from = &steps_.find(place)->first, .op = v, .paged_in = missing});
+    const Mask missing = needed - place.resident;
+    // Only what the op reads itself may be swapped in for it.
+    if (!(missing - (place.outside & reads_[at(v)])).empty()) return;
+    // What is changed in place is there between its touches, or swapped in for a read.
+    bool broken = false;
+    (((writes_[at(v)] - reads_[at(v)]) - place.resident) & fixed_).for_each([&](std::int32_t s) {
+      broken |= p_.begin[at(s)] < key_of(place.next, v);
+    });
+    if (broken) return;
+    Reached by{.cost = from.cost + (first ? 0 : p_.cost[at(v)]), .least = from.least, .from = number, .op = v};
+    Place with{.next = place.next, .outside = place.outside};
+    missing.for_each([&](std::int32_t s) {
+      by.cost += p_.page_in[at(s)];
+      if (p_.changed[at(s)] != 0) with.outside.remove(s);
+    });
+    const Mask touched = needed | writes_[at(v)];
+    with.resident = (place.resident & useful_[at(place.next + (first ? 1 : 0))]) | touched;
+    const Bytes above = bytes_of(with.resident) + p_.transient[at(v)] - budget_;
+    if (first) ++with.next;
+    writes_[at(v)].for_each([&](std::int32_t s) {
+      if (p_.changed[at(s)] != 0) with.outside.remove(s);
+    });
+    with.resident = with.resident & useful_[at(with.next)];
+    const Mask unread = from.fresh - needed;
+    if (!first) by.fresh = p_.writes[v].size() == 1 ? unread | writes_[at(v)] : unread;
+    unread_ = first ? unread : Mask{};
+    droppable_.clear();
+    Bytes most = 0;
+    ((with.resident - touched) - (swaps_ ? Mask{} : unread)).for_each([&](std::int32_t s) {
+      if (p_.bytes[at(s)] == 0 || !may_drop(s, place.next)) return;
+      const double* shares = relaxed_.shares(with.next, s);
+      const std::int32_t outside = with.outside.has(s) ? Relaxation::kOutside : 0;
+      const double there = shares[outside | Relaxation::kResident];
+      Drop drop{.storage = s, .bytes = p_.bytes[at(s)], .loss = shares[outside] - there};
+      drop.least_loss = drop.loss;
+      if (p_.swappable[at(s)] != 0 && outside == 0) {
+        drop.copied_loss = static_cast<double>(p_.page_out[at(s)]) + shares[Relaxation::kOutside] - there;
+        drop.least_loss = std::min(drop.loss, drop.copied_loss);
+      }
+      droppable_.push_back(drop);
+      most += p_.bytes[at(s)];
+    });
+    if (most < above) return;
+    // What loses least for its bytes first.
+    std::ranges::sort(droppable_, [](const Drop& a, const Drop& b) {
+      return std::tuple(a.least_loss * static_cast<double>(b.bytes), a.storage) <
+             std::tuple(b.least_loss * static_cast<double>(a.bytes), b.storage);
+    });
+    for (std::size_t i = droppable_.size(); i-- > 0;)
+      droppable_[i].from_here = droppable_[i].bytes + (i + 1 < droppable_.size() ? droppable_[i + 1].from_here : 0);
+    limit_ = static_cast<double>(limits_.most_added) + 1;
+    make_room(with, 0, above, std::numeric_limits<Bytes>::max(), by,
+              static_cast<double>(by.cost) + relaxed_to_go(with));
   }
 
   [[nodiscard]] bool may_drop(std::int32_t s, std::int32_t next) const {
-    if (p_.hold_until[at(s)] >= key_of(next, next) && p_.hold_until[at(s)] > 0) return false;
-    return p_.producer[at(s)] >= 0 || last_use_[at(s)] < next || p_.swappable[at(s)] != 0;
+    return p_.hold_until[at(s)] == 0 || p_.hold_until[at(s)] < key_of(next, next);
   }
 
-  /// Drops droppable storages until nothing is above the budget. Any order of drops comes to the same place, so each is
-  /// tried in ascending order only.
-  void make_room(const Place& place, Bytes above, Mask droppable, const Step& step) {
-    if (++work_ > most_work_) return;
+  /// The place is behind a first run. Something was made again before it that nothing has read, and what that took is
+  /// still there: it can be made behind it just as well, where it takes no room before.
+  [[nodiscard]] bool runs_again_too_early(const Place& place) const {
+    bool early = false;
+    if (swaps_) return false;  // it may have been made again for what came in with it
+    unread_.for_each([&](std::int32_t s) {
+      const std::int32_t v = p_.producer[at(s)];
+      if (early || place.next >= p_.op_count || !relaxed_.may_rerun(v, place.next)) return;
+      if (!(reads_[at(v)] - place.resident).empty()) return;
+      early = bytes_of(place.resident | writes_[at(v)]) + p_.transient[at(v)] <= budget_;
+    });
+    return early;
+  }
+
+  /// Drops droppable storages until nothing is above the budget, none of them in vain. Any order of drops comes to the
+  /// same place, so each is tried in ascending order only.
+  void make_room(const Place& place, std::size_t first, Bytes above, Bytes smallest, const Reached& by, double least) {
+    if (++work_ > limits_.most_work || least - 1e-6 * std::abs(least) >= limit_) return;
+    if (by.cost + must_be_remade(place) > limits_.most_added) return;
     if (above <= 0) {
-      Place after = place;
-      if (step.op == place.next) ++after.next;
-      for (Mask m = writes_[at(step.op)]; m != 0; m &= m - 1)
-        if (p_.changed[at(std::countr_zero(m))] != 0) after.outside &= ~(m & -m);
-      reach(after, step);
+      if (above + smallest > 0 && !runs_again_too_early(place)) reach(place, by);
       return;
     }
-    if (bytes_of(droppable) < above) return;
-    for (Mask m = droppable; m != 0; m &= m - 1) {
-      const auto s = std::countr_zero(m);
-      const Mask rest = m & (m - 1);
+    for (std::size_t i = first; i < droppable_.size() && droppable_[i].from_here >= above; ++i) {
+      const Drop& drop = droppable_[i];
+      const double in_parts = least + static_cast<double>(above) / static_cast<double>(drop.bytes) * drop.least_loss;
+      if (in_parts - 1e-6 * std::abs(in_parts) >= limit_) return;  // those behind lose more for their bytes
+      const std::int32_t s = drop.storage;
       Place without = place;
-      without.resident &= ~bit(s);
-      const bool lost_for_good = (fixed_ & bit(s)) != 0 && last_use_[at(s)] >= place.next;
-      if (!lost_for_good || (place.outside & bit(s)) != 0) make_room(without, above - p_.bytes[at(s)], rest, step);
-      if (p_.swappable[at(s)] == 0 || (place.outside & bit(s)) != 0) continue;
-      Step paged = step;
-      paged.cost += p_.page_out[at(s)];
-      without.outside |= bit(s);
-      make_room(without, above - p_.bytes[at(s)], rest, paged);
+      without.resident.remove(s);
+      const Bytes left = above - drop.bytes, least_bytes = std::min(smallest, drop.bytes);
+      const bool is_outside = place.outside.has(s);
+      make_room(without, i + 1, left, least_bytes, by, least + drop.loss);
+      if (p_.swappable[at(s)] == 0 || is_outside) continue;
+      Reached copied = by;
+      copied.cost += p_.page_out[at(s)];
+      without.outside.add(s);
+      make_room(without, i + 1, left, least_bytes, copied, least + drop.copied_loss);
     }
   }
 
-  [[nodiscard]] ExactAnswer answer(const Place& end, std::int64_t cost) const {
-    std::vector<const Step*> path;
-    for (const Step* step = &steps_.at(end); step->from != nullptr; step = &steps_.at(*step->from))
-      path.push_back(step);
+  void fill(ExactAnswer& answer, std::int32_t end) const {
+    answer.status = ExactStatus::found;
+    answer.added_cost = answer.least_added_cost = places_.all[at(end)].cost;
+    std::vector<std::int32_t> path;
+    for (std::int32_t i = end; places_.all[at(i)].from >= 0; i = places_.all[at(i)].from) path.push_back(i);
     std::ranges::reverse(path);
-    ExactAnswer answer{.feasible = true, .added_cost = cost};
     std::vector<std::int32_t> touched(at(p_.storage_count), 0);
-    for (const Step* step : path) {
+    for (const std::int32_t i : path) {
+      const Reached& step = places_.all[at(i)];
+      const Place& before = places_.all[at(step.from)].place;
       const auto position = static_cast<std::int32_t>(answer.schedule.order.size());
-      answer.schedule.order.push_back(step->op);
-      for (Mask m = step->paged_in; m != 0; m &= m - 1) {
-        const auto s = std::countr_zero(m);
-        answer.schedule.swaps.push_back({.storage = s, .after = touched[at(s)], .before = position});
-      }
+      answer.schedule.order.push_back(step.op);
       // A pin counts as a touch of the run that ends it.
-      const Mask needed = step->from->next == step->op ? must_[at(step->op)] : reads_[at(step->op)];
-      const Mask touches = needed | writes_[at(step->op)];
-      for (Mask m = touches; m != 0; m &= m - 1) touched[at(std::countr_zero(m))] = position;
+      const Mask needed = before.next == step.op ? must_[at(step.op)] : reads_[at(step.op)];
+      (needed - before.resident).for_each([&](std::int32_t s) {
+        answer.schedule.swaps.push_back(
+            {.storage = s, .after = touched[at(s)], .before = position, .gone = touched[at(s)] + 1, .back = position});
+      });
+      (needed | writes_[at(step.op)]).for_each([&](std::int32_t s) { touched[at(s)] = position; });
     }
     std::ranges::sort(answer.schedule.swaps, {}, [](const RunOrder::Swap& s) { return std::pair(s.storage, s.after); });
-    return answer;
   }
+
+  struct Drop {
+    std::int32_t storage = 0;
+    Bytes bytes = 0;
+    double loss = 0;         ///< of the bound
+    double copied_loss = 0;  ///< the same where it is copied out
+    double least_loss = 0;   ///< of both
+    Bytes from_here = 0;     ///< of this and all that follow
+  };
 
   const Problem& p_;
   Bytes budget_;
-  std::int64_t most_added_, most_work_, work_ = 0;
+  const ExactLimits& limits_;
+  Relaxation relaxed_;
   std::vector<Mask> reads_, writes_, must_;
-  std::vector<std::int32_t> last_use_;
-  Mask fixed_ = 0;
-  std::map<Place, Step> steps_;  // nodes stay where they are
+  std::vector<Mask> useful_;  ///< per stage
+  std::vector<Mask> later_;   ///< per stage: what first runs from there on need
+  Mask remade_;               ///< comes back by a run of its writer only
+  Mask fixed_;
+  const bool swaps_ = std::ranges::any_of(p_.swappable, [](std::uint8_t swappable) { return swappable != 0; });
+  std::int64_t work_ = 0, asked_ = 0;
+  std::vector<Drop> droppable_;
+  Mask unread_;  ///< by the first run under way, and before
+  double limit_ = 0;
+  Places places_;
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_;
 };
 
 }  // namespace
 
-std::optional<ExactAnswer> solve_exactly(const Problem& problem, Bytes budget, std::int64_t most_added,
-                                         std::int64_t most_work, std::int64_t* work) {
-  if (problem.storage_count > 64) return std::nullopt;
-  Exact exact(problem, budget, most_added, most_work);
-  std::optional<ExactAnswer> answer = exact.solve();
-  if (work != nullptr) *work += exact.work();
-  return answer;
+ExactAnswer solve_exactly(const Problem& problem, Bytes budget, const ExactLimits& limits) {
+  if (problem.storage_count > kMostExactStorages) return {};
+  return Exact(problem, budget, limits).solve();
 }
 
 }  // namespace tidemark::decide::flat

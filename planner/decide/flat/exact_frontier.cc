@@ -1,8 +1,6 @@
 #include "planner/decide/flat/exact_frontier.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
 #include <utility>
 
 #include "planner/decide/flat/exact.h"
@@ -13,6 +11,7 @@ namespace {
 constexpr std::int32_t kMostOps = 32, kMostStorages = 64;
 constexpr std::int64_t kWork = 300'000;        // of one budget: ways to make room, about 1 us each
 constexpr std::int64_t kMostWork = 1'000'000;  // of all
+constexpr int kAscents = 100;                  // of a budget, a few microseconds each
 constexpr Bytes kStep = 32;                    // where a budget is too hard, a 32nd is left out
 
 }  // namespace
@@ -33,25 +32,27 @@ void ExactFrontier::look_at_all() {
 /// False: there is nothing more to be known.
 bool ExactFrontier::look_further() {
   if (next_ < 0 || work_ > kMostWork) return false;
-  constexpr std::int64_t kAnyCost = std::numeric_limits<std::int64_t>::max();
-  std::optional<ExactAnswer> answer = solve_exactly(problem_, next_, kAnyCost, kWork, &work_);
-  if (!answer) {
+  ExactAnswer answer = solve_exactly(problem_, next_,
+                                     {.most_work = kWork,
+                                      .likely_added = points_.empty() ? -1 : 2 * points_.back().added_cost,
+                                      .ascents = kAscents,
+                                      .should_stop = {}});
+  work_ += answer.work;
+  if (answer.status == ExactStatus::open) {
     next_ -= next_ / kStep + 1;
     return true;
   }
-  if (!answer->feasible) {
+  if (answer.status == ExactStatus::none) {
     infeasible_ = std::exchange(next_, -1);
     return true;
   }
-  const Bytes peak = carry_out(problem_, answer->schedule).peak_bytes;
-  if (!points_.empty() && points_.back().added_cost == answer->added_cost && points_.back().peak_bytes == next_ + 1) {
+  const Bytes peak = carry_out(problem_, answer.schedule).peak_bytes;
+  if (!points_.empty() && points_.back().added_cost == answer.added_cost && points_.back().peak_bytes == next_ + 1) {
     points_.back().peak_bytes = peak;
-    points_.back().schedule = std::move(answer->schedule);
+    points_.back().schedule = std::move(answer.schedule);
   } else {
-    points_.push_back({.peak_bytes = peak,
-                       .until = next_,
-                       .added_cost = answer->added_cost,
-                       .schedule = std::move(answer->schedule)});
+    points_.push_back(
+        {.peak_bytes = peak, .until = next_, .added_cost = answer.added_cost, .schedule = std::move(answer.schedule)});
   }
   next_ = peak - 1;
   return true;

@@ -18,6 +18,7 @@ set(TIDEMARK_DECIDE_FLAT_FILES
   decide/flat/priced_inputs.cc
   decide/flat/problem.cc
   decide/flat/profile.cc
+  decide/flat/relaxation.cc
   decide/flat/repeats.cc
   decide/flat/run_order.cc
   decide/flat/search.cc

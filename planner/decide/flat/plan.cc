@@ -10,6 +10,7 @@
 
 #include "planner/decide/flat/aimed.h"
 #include "planner/decide/flat/bound.h"
+#include "planner/decide/flat/exact.h"
 #include "planner/decide/flat/exact_frontier.h"
 #include "planner/decide/flat/known_repeats.h"
 #include "planner/decide/flat/link_schedules.h"
@@ -31,6 +32,9 @@ constexpr double kFarFromBound = 30;  // percent of the whole step's cost
 constexpr double kWithinReach = 1.1;  // times the budget: a peak from which it may be reached
 constexpr double kAimedShare = 0.9;   // of the progress, where only a first look may follow ...
 constexpr double kEvenShare = 0.5;    // ... and where a search for all budgets may
+constexpr double kFirstWork = 4e7;    // of the search that a proof sets out from, where one is tried
+constexpr double kProofWork = 1e8;    // ways to make room that it looks at
+constexpr double kMostProofs = 8;     // times that, whatever the effort: states take memory
 constexpr double kNearBound = 2e-4;   // of the whole step's cost above the bound: nothing more is looked for
 
 PlanStatus judge(const StepPlan& plan) {
@@ -124,14 +128,27 @@ class StepPlanner::Known {
     return {.rule = limits_.rule,
             .effort = limits_.effort,
             .should_stop = limits_.should_stop,
-            .on_progress = progress_.part(static_cast<std::size_t>(stage))};
+            .on_progress = progress_.part(static_cast<std::size_t>(stage)),
+            .on_better = nullptr};
+  }
+  /// Of a search for the budget of that plan.
+  [[nodiscard]] SearchLimits aimed_limits(const StepPlan& plan) {
+    SearchLimits limits = search_limits(Stage::one_budget);
+    limits.on_better = [this, bound = plan.lower_bound_cost](std::int64_t added) { tell_better(added, bound); };
+    return limits;
+  }
+  void tell_better(std::int64_t added, std::int64_t bound) {
+    if (!limits_.on_better || (told_better_ && added >= *told_better_)) return;
+    told_better_ = added;
+    limits_.on_better(added, bound);
   }
   [[nodiscard]] SearchLimits first_look_limits() const {
     return {.rule = limits_.rule,
             .effort = limits_.effort * (is_aimed() ? kLowShare : 1),
             .first_look = true,
             .should_stop = limits_.should_stop,
-            .on_progress = nullptr};
+            .on_progress = nullptr,
+            .on_better = nullptr};
   }
   [[nodiscard]] bool stopped() const { return limits_.should_stop && limits_.should_stop(); }
 
@@ -160,8 +177,11 @@ class StepPlanner::Known {
     plan.status = judge(plan);
   }
 
-  [[nodiscard]] bool is_aimed() const {
-    return limits_.aimed && limits_.rule == StepRule::optimal && problem_.op_count > kFewOps;
+  [[nodiscard]] bool is_aimed() const { return limits_.aimed && limits_.rule == StepRule::optimal; }
+  /// What a proof may end at: steps whose states are few enough.
+  [[nodiscard]] bool may_be_proven() const {
+    return limits_.prove_small && !problem_.has_link && problem_.op_count <= kMostProvenOps &&
+           problem_.storage_count <= kMostExactStorages;
   }
 
   /// Less work for each budget after the first, which are asked for where addresses took more than the bytes alive:
@@ -187,10 +207,40 @@ class StepPlanner::Known {
                    .enough_cost = plan.lower_bound_cost + near,
                    .work = aimed_work(),
                    .repeats = &repeats_},
-                  search_limits(Stage::one_budget), aimed_);
+                  aimed_limits(plan), aimed_);
+  }
+
+  /// A quick search, and the proof that nothing is cheaper, or what is. False: that takes too long.
+  bool prove(StepPlan& plan) {
+    SearchLimits search = aimed_limits(plan);
+    search.on_progress = nullptr;
+    search_within(problem_, {.budgets = {plan.budget_bytes}, .work = kFirstWork * limits_.effort, .repeats = &repeats_},
+                  search, aimed_);
+    accept_cheaper(plan, aimed_);
+    if (plan.status == PlanStatus::optimal || stopped()) return plan.status == PlanStatus::optimal;
+    const double effort = std::min(limits_.effort, kMostProofs);
+    ExactLimits limits{.most_work = static_cast<std::int64_t>(kProofWork * effort), .should_stop = limits_.should_stop};
+    limits.most_states = static_cast<std::int64_t>(static_cast<double>(limits.most_states) * std::max(1.0, effort));
+    if (plan.fits()) {
+      limits.likely_added = plan.outcome.added_cost;
+      limits.most_added = plan.outcome.added_cost - 1;
+    }
+    const ExactAnswer exact = solve_exactly(problem_, plan.budget_bytes, limits);
+    plan.lower_bound_cost = std::max(plan.lower_bound_cost, exact.least_added_cost);
+    if (exact.status == ExactStatus::found) {
+      accept(plan, exact.schedule);
+      tell_better(plan.outcome.added_cost, plan.lower_bound_cost);
+    }
+    if (plan.fits()) plan.status = judge(plan);
+    plan.proven = exact.status == ExactStatus::none && !plan.fits();
+    return exact.status != ExactStatus::open;
   }
 
   void choose_aimed(StepPlan& plan) {
+    if (may_be_proven() && prove(plan)) {
+      if (plan.fits()) tell_all_is_done();
+      return;
+    }
     aim_at(plan);
     const LinkSchedule* best = nullptr;
     for (const LinkSchedule& one : aimed_linked_) {
@@ -204,10 +254,24 @@ class StepPlanner::Known {
     if (best != nullptr) accept(plan, best->schedule);
     if (!problem_.has_link) accept_cheaper(plan, aimed_);
     if (!plan.fits()) choose_low(plan);
+    tighten_bound(plan);
     if (is_tight(plan) && !stopped()) {
       accept_cheaper(plan, searched());
       plan.smallest_known_peak = std::min(plan.smallest_known_peak, searched().all().front().peak_bytes);
     }
+    tell_all_is_done();
+  }
+
+  /// Where a proof was tried, it has done so.
+  void tighten_bound(StepPlan& plan) const {
+    if (!plan.fits() || plan.status == PlanStatus::optimal || problem_.has_link || may_be_proven() || stopped()) return;
+    plan.lower_bound_cost = std::max(
+        plan.lower_bound_cost,
+        least_added_cost_with_inputs(problem_, plan.budget_bytes, plan.outcome.added_cost, limits_.should_stop));
+    plan.status = judge(plan);
+  }
+
+  void tell_all_is_done() {
     for (const Stage stage : {Stage::one_budget, Stage::all_budgets})
       if (const auto tell = progress_.part(static_cast<std::size_t>(stage))) tell(1);
   }
@@ -217,7 +281,7 @@ class StepPlanner::Known {
   /// Where runs are wanted over and over, neighbouring budgets help one another: that is worth a search for all of
   /// them.
   [[nodiscard]] bool is_tight(const StepPlan& plan) const {
-    if (!may_be_tight()) return false;
+    if (!may_be_tight() || (may_be_proven() && plan.fits())) return false;
     if (plan.fits()) return plan.percent(plan.outcome.added_cost - plan.lower_bound_cost) > kFarFromBound;
     return static_cast<double>(plan.smallest_known_peak) <= kWithinReach * static_cast<double>(plan.budget_bytes);
   }
@@ -253,13 +317,17 @@ class StepPlanner::Known {
   void solve(StepPlan& plan) {
     const Bytes budget = plan.budget_bytes;
     plan.lower_bound_cost = least_added_cost(problem_, budget, limits_.should_stop);
+    if (is_aimed()) {
+      choose_aimed(plan);
+      return;
+    }
     exact_.look_down_to(budget);
     plan.lower_bound_cost = std::max(plan.lower_bound_cost, exact_.least_added_cost(budget));
     plan.proven = exact_.is_infeasible(budget);
     if (const ExactFrontier::Point* best = exact_.best_within(budget))
       accept(plan, best->schedule);
     else if (!plan.proven)
-      is_aimed() ? choose_aimed(plan) : choose(plan);
+      choose(plan);
   }
 
   /// The cheapest of all that was found; of those that cost as little the lowest.
@@ -301,6 +369,7 @@ class StepPlanner::Known {
   ExactFrontier exact_;
   std::optional<Archive> searched_, looked_at_;
   Archive aimed_;
+  std::optional<std::int64_t> told_better_;  ///< what the best added that was told
   std::optional<LinkSearch> link_search_;
   std::vector<LinkSchedule> aimed_linked_;
   std::vector<Bytes> aimed_at_;                                   ///< budgets that were searched by themselves

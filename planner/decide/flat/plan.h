@@ -22,8 +22,9 @@ struct PlanLimits {
   StepRule rule = StepRule::optimal;
   double effort = 1;        ///< more looks longer; > 0
   bool prove_small = true;  ///< small lists are solved exactly
-  /// Steps of more than a few ops are searched for each budget by itself (aimed.h): quicker, but what a lower budget
-  /// costs may then be less than what a higher one does. The frontier is always that of a search for all budgets.
+  /// Each budget is searched by itself (aimed.h), and what is found of a short step is proven or bettered (exact.h):
+  /// quicker, but what a lower budget costs may then be less than what a higher one does. The frontier is always that
+  /// of a search for all budgets.
   bool aimed = false;
   /// Asked now and then, by several threads; the answer is then made of what was found so far. Asked before anything
   /// was, a search for one budget still makes a pass at it, so that most budgets that can be met are. Bounds that were
@@ -33,6 +34,9 @@ struct PlanLimits {
   /// where it ends. Proofs, the first look that is enough where no schedule fits, and searches for further budgets
   /// tell nothing.
   std::function<void(double share)> on_progress;
+  /// Each schedule within the budget that adds less than all before, of searches for one budget: what it adds and the
+  /// least that any does, so far as is proven, in cost quanta. From the calling thread.
+  std::function<void(std::int64_t added_cost, std::int64_t lower_bound_cost)> on_better;
 };
 
 enum class PlanStatus : std::uint8_t {

@@ -23,6 +23,8 @@ struct SearchLimits {
   std::function<bool()> should_stop;  ///< called by several threads
   /// Share of the work done, in [0, 1], never less than before; called by several threads, one at a time.
   std::function<void(double share)> on_progress;
+  /// Of searches for one budget: what the best known adds, now and then. From the calling thread.
+  std::function<void(std::int64_t added_cost)> on_better;
 };
 
 /// Where a step of up to 5,000 ops has both pages and second runs, either alone is searched first, as it would be by

@@ -13,6 +13,7 @@
 #include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/plan.h"
 #include "tests/planner/decide/flat/flat_step.h"
+#include "tests/planner/decide/flat/network_steps.h"
 #include "tests/planner/decide/flat/random_steps.h"
 #include "tests/support/sanitized.h"
 
@@ -73,6 +74,52 @@ TEST(AimedSearch, CopiesLittleMoreThanItMustWhereCopiesAreFree) {
       copied += flat.step.storages[static_cast<std::size_t>(swap.storage)].bytes;
     EXPECT_LE(copied, 2 * (keep - budget)) << seed;
   }
+}
+
+/// What a short network adds is proven; a schedule below it, or one that fits where none does, would be a fault.
+TEST(AimedSearch, ProvesWhatShortNetworksAdd) {
+  int optimal = 0, infeasible = 0;
+  for (const ReferenceStep& step :
+       {testing::segnet_step("segnet", {2, 2, 3}), testing::vgg_step("vgg", {2, 2, 2}), testing::unet_step(2)}) {
+    const FlatStep flat(step);
+    const Bytes keep = keep_all_peak(flat.step);
+    for (const Bytes percent : {90, 75, 60}) {
+      const Bytes budget = keep * percent / 100;
+      const StepPlan plan = plan_step_within(flat.problem, budget, {.effort = 0.05, .aimed = true});
+      if (!plan.fits()) {
+        EXPECT_TRUE(plan.proven) << step.name << " at " << percent;
+        ++infeasible;
+        continue;
+      }
+      ++optimal;
+      EXPECT_EQ(plan.status, PlanStatus::optimal) << step.name << " at " << percent;
+      EXPECT_EQ(plan.lower_bound_cost, plan.outcome.added_cost);
+      expect_carried_out(flat, plan.order);
+      EXPECT_LE(plan.outcome.peak_bytes, budget);
+      // Other work finds nothing cheaper.
+      const StepPlan all = plan_step_within(flat.problem, budget, {.effort = 0.01});
+      if (!all.fits()) continue;
+      EXPECT_GE(all.outcome.added_cost, plan.outcome.added_cost) << step.name << " at " << percent;
+    }
+  }
+  EXPECT_GE(optimal, 4);
+  EXPECT_GE(infeasible, 1);
+}
+
+/// Each better schedule is told once, the last is the answer or is bettered by it.
+TEST(AimedSearch, TellsWhatIsBetter) {
+  const FlatStep flat(some_step(1));
+  std::vector<std::int64_t> told;
+  PlanLimits limits{.effort = 0.02, .aimed = true};
+  limits.on_better = [&](std::int64_t added, std::int64_t bound) {
+    EXPECT_LE(bound, added);
+    told.push_back(added);
+  };
+  const StepPlan plan = plan_step_within(flat.problem, keep_all_peak(flat.step) * 7 / 10, limits);
+  ASSERT_TRUE(plan.fits());
+  ASSERT_FALSE(told.empty());
+  for (std::size_t i = 1; i < told.size(); ++i) EXPECT_LT(told[i], told[i - 1]);
+  EXPECT_GE(told.back(), plan.outcome.added_cost);
 }
 
 TEST(AimedSearch, DoesNotDependOnTheThreadCount) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "planner/decide/flat/bound.h"
 #include "planner/decide/flat/plan.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
@@ -50,24 +51,25 @@ TEST(RematExact, EqualsTryingEverything) {
     const FlatStep flat(random_step(seed, {.ops = 6, .awkward = seed % 3 != 0, .untold = seed >= 120}));
     const Bytes keep = keep_all_peak(flat.step);
     for (const Bytes budget : {keep - 1, keep - 4, keep - 8}) {
-      const std::optional<ExactAnswer> exact = solve_exactly(flat.problem, budget, kAnyCost, 10'000'000);
-      ASSERT_TRUE(exact);
+      const ExactAnswer exact =
+          solve_exactly(flat.problem, budget, {.most_work = 10'000'000, .ascents = 100, .should_stop = {}});
+      ASSERT_NE(exact.status, ExactStatus::open);
       const std::int64_t all = try_all(flat.step, budget, 4);
-      if (!exact->feasible) {
+      if (exact.status == ExactStatus::none) {
         EXPECT_EQ(all, kAnyCost) << seed << " " << budget;
         continue;
       }
       ++feasible;
-      const ReferenceReplay reference = replay(flat.step, exact->schedule);
+      const ReferenceReplay reference = replay(flat.step, exact.schedule);
       EXPECT_EQ(reference.fault, "") << seed;
       EXPECT_LE(reference.peak_bytes, budget) << seed << " " << budget;
-      EXPECT_EQ(reference.added_cost, exact->added_cost) << seed << " " << budget;
-      expect_carried_out(flat, exact->schedule);
+      EXPECT_EQ(reference.added_cost, exact.added_cost) << seed << " " << budget;
+      expect_carried_out(flat, exact.schedule);
       // More than four recomputes may be cheaper than four.
-      if (exact->schedule.order.size() <= flat.step.ops.size() + 4)
-        EXPECT_EQ(exact->added_cost, all) << seed << " " << budget;
+      if (exact.schedule.order.size() <= flat.step.ops.size() + 4)
+        EXPECT_EQ(exact.added_cost, all) << seed << " " << budget;
       else
-        EXPECT_LE(exact->added_cost, all) << seed << " " << budget;
+        EXPECT_LE(exact.added_cost, all) << seed << " " << budget;
     }
   }
   EXPECT_GT(feasible, 90);
@@ -81,28 +83,31 @@ struct Distances {
 
   void measure(const FlatStep& flat, Bytes budget, const std::string& what) {
     const StepPlan plan = plan_step_within(flat.problem, budget, {.effort = 0.06, .prove_small = false});
-    const std::optional<ExactAnswer> exact =
-        solve_exactly(flat.problem, budget, plan.fits() ? plan.outcome.added_cost : kAnyCost, 300'000);
-    if (!exact) return;
-    if (!exact->feasible) {
+    const ExactAnswer exact = solve_exactly(flat.problem, budget,
+                                            {.most_added = plan.fits() ? plan.outcome.added_cost : kAnyAddedCost,
+                                             .most_work = 300'000,
+                                             .ascents = 100,
+                                             .should_stop = {}});
+    if (exact.status == ExactStatus::open) return;
+    if (exact.status == ExactStatus::none) {
       EXPECT_FALSE(plan.fits()) << what;
       return;
     }
-    const ReferenceReplay reference = replay(flat.step, exact->schedule);
+    const ReferenceReplay reference = replay(flat.step, exact.schedule);
     ASSERT_EQ(reference.fault, "") << what;
     EXPECT_LE(reference.peak_bytes, budget) << what;
-    EXPECT_EQ(reference.added_cost, exact->added_cost) << what;
-    expect_carried_out(flat, exact->schedule);
-    EXPECT_LE(plan.lower_bound_cost, exact->added_cost) << what;
+    EXPECT_EQ(reference.added_cost, exact.added_cost) << what;
+    expect_carried_out(flat, exact.schedule);
+    EXPECT_LE(plan.lower_bound_cost, exact.added_cost) << what;
     if (!plan.fits()) {
       ++missed;
       return;
     }
-    EXPECT_GE(plan.outcome.added_cost, exact->added_cost) << what;
-    gaps.push_back(plan.percent(plan.outcome.added_cost - exact->added_cost));
+    EXPECT_GE(plan.outcome.added_cost, exact.added_cost) << what;
+    gaps.push_back(plan.percent(plan.outcome.added_cost - exact.added_cost));
     if (gaps.back() == 0) return;
     const StepPlan usual = plan_step_within(flat.problem, budget, {.prove_small = false});
-    EXPECT_LT(usual.percent(usual.outcome.added_cost - exact->added_cost), 2) << what;
+    EXPECT_LT(usual.percent(usual.outcome.added_cost - exact.added_cost), 2) << what;
   }
 };
 
@@ -134,8 +139,72 @@ TEST(RematExact, TheSearchIsCloseToTheBest) {
 
 TEST(RematExact, NothingBeyondItsLimits) {
   const FlatStep flat(testing::uniform_chain(10));
-  EXPECT_FALSE(solve_exactly(flat.problem, 4, kAnyCost, 10).has_value());
-  EXPECT_FALSE(solve_exactly(FlatStep(testing::uniform_chain(40)).problem, 9, kAnyCost, 100'000).has_value());
+  EXPECT_EQ(solve_exactly(flat.problem, 4, {.most_work = 10, .ascents = 100, .should_stop = {}}).status,
+            ExactStatus::open);
+  EXPECT_EQ(
+      solve_exactly(FlatStep(testing::uniform_chain(70)).problem, 9, {.most_work = 100'000, .should_stop = {}}).status,
+      ExactStatus::open);
+}
+
+/// With a known cost it proves that there is nothing cheaper, or finds what is: the prices of its relaxation, and what
+/// that rules out, do not change what is best.
+TEST(RematExact, TheSameWhateverGuidesIt) {
+  int none = 0, found = 0;
+  for (std::uint64_t seed = 40; seed < 70; ++seed)
+    for (const int shape : {0, 3, 4}) {
+      const FlatStep flat(testing::small_step(shape, seed, seed % 2 == 0));
+      const Bytes keep = keep_all_peak(flat.step);
+      for (const Bytes percent : {90, 75}) {
+        const Bytes budget = keep * percent / 100;
+        const ExactAnswer plain =
+            solve_exactly(flat.problem, budget, {.most_work = 1'000'000, .ascents = 0, .should_stop = {}});
+        if (plain.status != ExactStatus::found) continue;
+        ++found;
+        for (const std::int64_t above : {-1, 0, 7}) {
+          const ExactAnswer guided = solve_exactly(flat.problem, budget,
+                                                   {.most_added = plain.added_cost + above,
+                                                    .most_work = 1'000'000,
+                                                    .likely_added = plain.added_cost + above,
+                                                    .ascents = 200,
+                                                    .should_stop = {}});
+          if (above < 0) {
+            EXPECT_EQ(guided.status, ExactStatus::none) << seed << " " << shape;
+            ++none;
+            continue;
+          }
+          ASSERT_EQ(guided.status, ExactStatus::found) << seed << " " << shape;
+          EXPECT_EQ(guided.added_cost, plain.added_cost) << seed << " " << shape;
+          expect_carried_out(flat, guided.schedule);
+        }
+      }
+    }
+  EXPECT_GT(none, 60);
+  EXPECT_GT(found, 60);
+}
+
+/// Neither bound is above what the best schedule adds, and no schedule's cost from a stage on is below its share.
+TEST(RematExact, BoundsAreBelowTheBest) {
+  int compared = 0, closer = 0;
+  for (std::uint64_t seed = 100; seed < 140; ++seed)
+    for (int shape = 0; shape < testing::kSmallSteps; ++shape) {
+      const FlatStep flat(testing::small_step(shape, seed, seed % 2 == 0));
+      const Bytes keep = keep_all_peak(flat.step);
+      for (const Bytes percent : {92, 80, 70}) {
+        const Bytes budget = keep * percent / 100;
+        const ExactAnswer best =
+            solve_exactly(flat.problem, budget, {.most_work = 300'000, .ascents = 0, .should_stop = {}});
+        if (best.status != ExactStatus::found) continue;
+        ++compared;
+        const std::int64_t plain = least_added_cost(flat.problem, budget);
+        // A target that is too high must not raise it above either.
+        const std::int64_t inputs = least_added_cost_with_inputs(flat.problem, budget, 3 * best.added_cost + 5);
+        EXPECT_LE(plain, best.added_cost) << seed << " " << shape << " " << percent;
+        EXPECT_LE(inputs, best.added_cost) << seed << " " << shape << " " << percent;
+        closer += inputs > plain ? 1 : 0;
+      }
+    }
+  EXPECT_GT(compared, 300);
+  EXPECT_GT(closer, compared / 4);
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <limits>
-
 #include "planner/decide/flat/exact.h"
 #include "tests/planner/decide/flat/flat_step.h"
 #include "tests/planner/decide/flat/random_steps.h"
@@ -35,18 +33,20 @@ class Oracle {
   explicit Oracle(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void compare(const FlatStep& flat, Bytes budget, const std::string& what) {
-    const auto exact = solve_exactly(flat.problem, budget, std::numeric_limits<std::int64_t>::max(), 1'000'000);
-    if (!exact) return;
+    const ExactAnswer exact =
+        solve_exactly(flat.problem, budget, {.most_work = 1'000'000, .ascents = 200, .should_stop = {}});
+    if (exact.status == ExactStatus::open) return;
+    const bool is_feasible = exact.status == ExactStatus::found;
     // One run more than the best has, so that neither side may be better; or some more than once each.
-    const std::size_t positions = exact->feasible ? exact->schedule.order.size() + 1 : flat.step.ops.size() + 3;
+    const std::size_t positions = is_feasible ? exact.schedule.order.size() + 1 : flat.step.ops.size() + 3;
     const testing::Milp milp(flat.step, budget, static_cast<std::int32_t>(positions));
     const testing::MilpAnswer answer = testing::solve_with_cbc(milp.text(), folder_);
     if (!answer.solved) return;
-    ++(exact->feasible ? feasible : infeasible);
-    ASSERT_EQ(answer.cost.has_value(), exact->feasible) << what;
-    if (exact->feasible) {
-      EXPECT_EQ(*answer.cost - flat.problem.total_cost(), exact->added_cost) << what;
-      swapped += exact->schedule.swaps.empty() ? 0 : 1;
+    ++(is_feasible ? feasible : infeasible);
+    ASSERT_EQ(answer.cost.has_value(), is_feasible) << what;
+    if (is_feasible) {
+      EXPECT_EQ(*answer.cost - flat.problem.total_cost(), exact.added_cost) << what;
+      swapped += exact.schedule.swaps.empty() ? 0 : 1;
     }
   }
 
