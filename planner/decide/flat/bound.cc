@@ -56,7 +56,9 @@ std::int64_t least_added_cost_with_inputs(const Problem& problem, Bytes budget, 
   Relaxation relaxed(problem, budget);
   const int iterations = static_cast<int>(std::clamp(kMostWork / static_cast<double>(relaxed.size()), 60.0, 5000.0));
   relaxed.ascend({.target = static_cast<double>(target), .iterations = iterations, .should_stop = should_stop});
-  return std::min(target, whole_cost(relaxed.bound()));
+  // Prices come to some tens of the cost of all ops, so rounding to far less than a billionth of that.
+  constexpr double kRounding = 1e-9;
+  return std::min(target, whole_cost(relaxed.bound() - kRounding * static_cast<double>(problem.total_cost())));
 }
 
 }  // namespace tidemark::decide::flat

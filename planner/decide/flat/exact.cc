@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -18,6 +19,10 @@ namespace {
 std::size_t at(std::int32_t i) {
   return static_cast<std::size_t>(i);
 }
+
+/// Of the cost of all ops. Terms of a bound come to some tens of that, and there are some 1e5 of them, each off by
+/// 1e-16 of it (IEEE 754 doubles).
+constexpr double kRounding = 1e-9;
 
 /// A set of storages.
 struct Mask {
@@ -97,7 +102,12 @@ class Places {
 class Exact {
  public:
   Exact(const Problem& problem, Bytes budget, const ExactLimits& limits)
-      : p_(problem), budget_(budget), limits_(limits), relaxed_(problem, budget) {
+      : p_(problem),
+        budget_(budget),
+        limits_(limits),
+        most_added_(limits.most_added),
+        rounding_(kRounding * static_cast<double>(problem.total_cost())),
+        relaxed_(problem, budget) {
     for (std::int32_t v = 0; v < p_.op_count; ++v) {
       reads_.push_back(mask_of(p_.reads[v]));
       writes_.push_back(mask_of(p_.writes[v]));
@@ -123,7 +133,8 @@ class Exact {
     for (std::int32_t s = 0; s < p_.storage_count; ++s)
       if (relaxed_.born(s) < 0 && useful_[0].has(s)) start.resident.add(s);
     reach(start, {.cost = 0, .least = 0, .from = -1, .op = -1});
-    ExactAnswer answer;
+    ExactAnswer answer{.status = ExactStatus::none};
+    std::int32_t end = -1;
     while (!queue_.empty()) {
       const Entry entry = queue_.top();
       Reached& reached = places_.all[at(entry.place)];
@@ -131,20 +142,24 @@ class Exact {
         queue_.pop();
         continue;
       }
-      answer.least_added_cost = std::max(answer.least_added_cost, whole(entry.least));
-      if (reached.place.next == p_.op_count) {
-        fill(answer, entry.place);
+      if (is_too_dear(entry.least)) break;  // and so is all that follows
+      if (end < 0) answer.least_added_cost = std::max(answer.least_added_cost, whole(entry.least));
+      if (is_over()) {
+        answer.status = ExactStatus::open;
         break;
       }
-      if (is_over()) break;
       queue_.pop();
       reached.done = true;
-      expand(entry.place);
+      if (reached.place.next < p_.op_count) {
+        expand(entry.place);
+        continue;
+      }
+      // Bounds are rounded, so what follows may still be cheaper.
+      end = entry.place;
+      most_added_ = entry.cost - 1;
     }
-    if (queue_.empty()) {
-      answer.status = ExactStatus::none;
-      answer.least_added_cost = limits_.most_added + 1;
-    }
+    if (answer.status == ExactStatus::none && end >= 0) fill(answer, end);
+    if (answer.status == ExactStatus::none) answer.least_added_cost = most_added_ + 1;
     answer.states = std::ssize(places_.all);
     answer.work = work_;
     return answer;
@@ -174,7 +189,7 @@ class Exact {
     for (int round = 0; round < kRounds; ++round) {
       relaxed_.ascend({.target = target, .iterations = limits_.ascents, .should_stop = limits_.should_stop});
       if (limits_.most_added >= kAnyAddedCost) return;
-      relaxed_.rule_out(static_cast<double>(limits_.most_added));
+      relaxed_.rule_out(static_cast<double>(limits_.most_added) + rounding_);
     }
   }
   [[nodiscard]] Bytes bytes_of(Mask mask) const {
@@ -182,12 +197,15 @@ class Exact {
     mask.for_each([&](std::int32_t s) { bytes += p_.bytes[at(s)]; });
     return bytes;
   }
-  /// The least whole cost that is not below, but for rounding.
-  static std::int64_t whole(double cost) {
+  /// The bound less what rounding may have added to it.
+  [[nodiscard]] double surely(double bound) const { return bound - 1e-6 * std::abs(bound) - 1e-6 - rounding_; }
+  /// The least whole cost that is not below.
+  [[nodiscard]] std::int64_t whole(double bound) const {
     constexpr double kMost = 9e18;
-    return cost >= kMost ? std::numeric_limits<std::int64_t>::max()
-                         : static_cast<std::int64_t>(std::ceil(cost - 1e-6 * std::abs(cost) - 1e-6));
+    return bound >= kMost ? std::numeric_limits<std::int64_t>::max()
+                          : static_cast<std::int64_t>(std::ceil(surely(bound)));
   }
+  [[nodiscard]] bool is_too_dear(double bound) const { return whole(bound) > most_added_; }
   [[nodiscard]] bool is_over() {
     if (work_ > limits_.most_work || std::ssize(places_.all) > limits_.most_states) return true;
     return ++asked_ % 256 == 0 && limits_.should_stop && limits_.should_stop();
@@ -218,7 +236,7 @@ class Exact {
   void reach(const Place& place, Reached by) {
     by.least = std::max(by.least, static_cast<double>(by.cost) +
                                       std::max(relaxed_to_go(place), static_cast<double>(must_be_remade(place))));
-    if (whole(by.least) > limits_.most_added || by.cost > limits_.most_added) return;
+    if (by.cost > most_added_ || is_too_dear(by.least)) return;
     const std::int32_t number = places_.find_or_add(place);
     Reached& reached = places_.all[at(number)];
     if (reached.op >= 0 && reached.cost == by.cost) {
@@ -238,10 +256,12 @@ class Exact {
   void expand(std::int32_t number) {
     const Reached from = places_.all[at(number)];
     run(number, from, from.place.next);
-    for (std::int32_t v = 0; v < from.place.next; ++v)
-      if (!((writes_[at(v)] - from.place.resident) & useful_[at(from.place.next)]).empty() &&
-          relaxed_.may_rerun(v, from.place.next))
-        run(number, from, v);
+    for (std::int32_t v = 0; v < from.place.next; ++v) {
+      if (!relaxed_.may_rerun(v, from.place.next)) continue;
+      const Mask made = (writes_[at(v)] - from.place.resident) & useful_[at(from.place.next)];
+      const Mask brought = (reads_[at(v)] & from.place.outside) - from.place.resident;  // only a read swaps in
+      if (!made.empty() || !brought.empty()) run(number, from, v);
+    }
   }
 
   /// Runs an op, in every way that makes the room it needs.
@@ -292,16 +312,20 @@ class Exact {
       most += p_.bytes[at(s)];
     });
     if (most < above) return;
-    // What loses least for its bytes first.
+    // The largest first: whenever the last one is what it takes, none was in vain.
     std::ranges::sort(droppable_, [](const Drop& a, const Drop& b) {
-      return std::tuple(a.least_loss * static_cast<double>(b.bytes), a.storage) <
-             std::tuple(b.least_loss * static_cast<double>(a.bytes), b.storage);
+      return std::tuple(-a.bytes, a.least_loss, a.storage) < std::tuple(-b.bytes, b.least_loss, b.storage);
     });
     for (std::size_t i = droppable_.size(); i-- > 0;)
       droppable_[i].from_here = droppable_[i].bytes + (i + 1 < droppable_.size() ? droppable_[i + 1].from_here : 0);
-    limit_ = static_cast<double>(limits_.most_added) + 1;
-    make_room(with, 0, above, std::numeric_limits<Bytes>::max(), by,
-              static_cast<double>(by.cost) + relaxed_to_go(with));
+    // What loses least for its bytes first.
+    cheapest_.resize(droppable_.size());
+    std::iota(cheapest_.begin(), cheapest_.end(), std::size_t{0});
+    std::ranges::stable_sort(cheapest_, [&](std::size_t a, std::size_t b) {
+      return droppable_[a].least_loss * static_cast<double>(droppable_[b].bytes) <
+             droppable_[b].least_loss * static_cast<double>(droppable_[a].bytes);
+    });
+    make_room(with, 0, above, by, static_cast<double>(by.cost) + relaxed_to_go(with));
   }
 
   [[nodiscard]] bool may_drop(std::int32_t s, std::int32_t next) const {
@@ -322,30 +346,43 @@ class Exact {
     return early;
   }
 
+  /// The least loss of dropping so many bytes of what is droppable from `first` on, one of them in part.
+  [[nodiscard]] double loss_in_parts(std::size_t first, Bytes above) const {
+    double loss = 0;
+    for (const std::size_t i : cheapest_) {
+      if (above <= 0) break;
+      if (i < first) continue;
+      const Drop& drop = droppable_[i];
+      loss += drop.bytes <= above ? drop.least_loss
+                                  : drop.least_loss * static_cast<double>(above) / static_cast<double>(drop.bytes);
+      above -= drop.bytes;
+    }
+    return loss;
+  }
+
   /// Drops droppable storages until nothing is above the budget, none of them in vain. Any order of drops comes to the
   /// same place, so each is tried in ascending order only.
-  void make_room(const Place& place, std::size_t first, Bytes above, Bytes smallest, const Reached& by, double least) {
-    if (++work_ > limits_.most_work || least - 1e-6 * std::abs(least) >= limit_) return;
-    if (by.cost + must_be_remade(place) > limits_.most_added) return;
+  void make_room(const Place& place, std::size_t first, Bytes above, const Reached& by, double least) {
+    if (++work_ > limits_.most_work || is_too_dear(least + loss_in_parts(first, above))) return;
+    if (by.cost + must_be_remade(place) > most_added_) return;
     if (above <= 0) {
-      if (above + smallest > 0 && !runs_again_too_early(place)) reach(place, by);
+      if (!runs_again_too_early(place)) reach(place, by);
       return;
     }
     for (std::size_t i = first; i < droppable_.size() && droppable_[i].from_here >= above; ++i) {
+      if (is_too_dear(least + loss_in_parts(i, above))) return;  // nor is there more to choose from behind it
       const Drop& drop = droppable_[i];
-      const double in_parts = least + static_cast<double>(above) / static_cast<double>(drop.bytes) * drop.least_loss;
-      if (in_parts - 1e-6 * std::abs(in_parts) >= limit_) return;  // those behind lose more for their bytes
       const std::int32_t s = drop.storage;
       Place without = place;
       without.resident.remove(s);
-      const Bytes left = above - drop.bytes, least_bytes = std::min(smallest, drop.bytes);
+      const Bytes left = above - drop.bytes;
       const bool is_outside = place.outside.has(s);
-      make_room(without, i + 1, left, least_bytes, by, least + drop.loss);
+      make_room(without, i + 1, left, by, least + drop.loss);
       if (p_.swappable[at(s)] == 0 || is_outside) continue;
       Reached copied = by;
       copied.cost += p_.page_out[at(s)];
       without.outside.add(s);
-      make_room(without, i + 1, left, least_bytes, copied, least + drop.copied_loss);
+      make_room(without, i + 1, left, copied, least + drop.copied_loss);
     }
   }
 
@@ -384,6 +421,8 @@ class Exact {
   const Problem& p_;
   Bytes budget_;
   const ExactLimits& limits_;
+  std::int64_t most_added_;  ///< less once a schedule is found
+  double rounding_;          ///< sums of prices and their products are off by less
   Relaxation relaxed_;
   std::vector<Mask> reads_, writes_, must_;
   std::vector<Mask> useful_;  ///< per stage
@@ -392,9 +431,9 @@ class Exact {
   Mask fixed_;
   const bool swaps_ = std::ranges::any_of(p_.swappable, [](std::uint8_t swappable) { return swappable != 0; });
   std::int64_t work_ = 0, asked_ = 0;
-  std::vector<Drop> droppable_;
-  Mask unread_;  ///< by the first run under way, and before
-  double limit_ = 0;
+  std::vector<Drop> droppable_;        ///< by the run under way
+  std::vector<std::size_t> cheapest_;  ///< of droppable_
+  Mask unread_;                        ///< by the first run under way, and before
   Places places_;
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_;
 };

@@ -447,6 +447,9 @@ void Relaxation::ascend(const Ascent& ascent) {
 std::vector<std::uint8_t> Relaxation::cheap_enough(double most_added) const {
   std::vector<std::uint8_t> cheap(allowed_.size());
   const std::size_t ops = ind(p_.op_count);
+  // What makes nothing may bring in what it reads.
+  for (std::int32_t v = 0; v < p_.op_count; ++v)
+    for (std::size_t t = 0; t < ops && p_.writes[v].empty(); ++t) cheap[t * ops + ind(v)] = 1;
   for (std::int32_t s = 0; s < p_.storage_count; ++s) {
     const std::int32_t v = p_.producer[ind(s)];
     if (v < 0) continue;
