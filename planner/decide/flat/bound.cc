@@ -51,11 +51,14 @@ std::int64_t least_added_cost(const Problem& problem, Bytes budget, const std::f
 std::int64_t least_added_cost_with_inputs(const Problem& problem, Bytes budget, std::int64_t target,
                                           const std::function<bool()>& should_stop) {
   constexpr std::int64_t kMostCells = 400'000;  // of ops and storages, some 150 bytes each
-  constexpr double kMostWork = 3e8;
+  constexpr double kMostWork = 1e8, kFewest = 60, kMost = 5000;
   if (static_cast<std::int64_t>(problem.op_count) * problem.storage_count > kMostCells) return 0;
   Relaxation relaxed(problem, budget);
-  const int iterations = static_cast<int>(std::clamp(kMostWork / static_cast<double>(relaxed.size()), 60.0, 5000.0));
-  relaxed.ascend({.target = static_cast<double>(target), .iterations = iterations, .should_stop = should_stop});
+  const double iterations = kMostWork / static_cast<double>(relaxed.size());
+  if (iterations < kFewest) return 0;  // too few to come to anything
+  relaxed.ascend({.target = static_cast<double>(target),
+                  .iterations = static_cast<int>(std::min(iterations, kMost)),
+                  .should_stop = should_stop});
   // Prices come to some tens of the cost of all ops, so rounding to far less than a billionth of that.
   constexpr double kRounding = 1e-9;
   return std::min(target, whole_cost(relaxed.bound() - kRounding * static_cast<double>(problem.total_cost())));

@@ -115,10 +115,12 @@ class Exact {
     }
     guide();
     later_.resize(at(p_.op_count) + 1);
+    begun_.resize(at(p_.op_count) + 1);
     for (std::int32_t v = p_.op_count - 1; v >= 0; --v) later_[at(v)] = later_[at(v) + 1] | must_[at(v)];
     for (std::int32_t s = 0; s < p_.storage_count; ++s) {
       if (p_.swappable[at(s)] != 0 || p_.producer[at(s)] < 0) continue;
       remade_.add(s);
+      for (std::int32_t t = p_.producer[at(s)] + 1; t <= p_.op_count; ++t) begun_[at(t)].add(s);
     }
     useful_.resize(at(p_.op_count) + 1);
     for (std::int32_t s = 0; s < p_.storage_count; ++s) {
@@ -132,7 +134,7 @@ class Exact {
     Place start;
     for (std::int32_t s = 0; s < p_.storage_count; ++s)
       if (relaxed_.born(s) < 0 && useful_[0].has(s)) start.resident.add(s);
-    reach(start, {.cost = 0, .least = 0, .from = -1, .op = -1});
+    reach(start, {.cost = 0, .least = 0, .from = -1, .op = -1}, relaxed_to_go(start));
     ExactAnswer answer{.status = ExactStatus::none};
     std::int32_t end = -1;
     while (!queue_.empty()) {
@@ -220,12 +222,12 @@ class Exact {
   }
   /// What is needed later and gone is made again at least once, and so is what that takes and is gone.
   [[nodiscard]] std::int64_t must_be_remade(const Place& place) const {
-    Mask gone = (later_[at(place.next)] & remade_) - place.resident;
+    Mask gone = (later_[at(place.next)] & remade_ & begun_[at(place.next)]) - place.resident;
     std::int64_t cost = 0;
-    for (std::int32_t v = place.next - 1; v >= 0; --v) {
+    for (std::int32_t v = place.next - 1; v >= 0 && !gone.empty(); --v) {
       if ((writes_[at(v)] & gone).empty()) continue;
       cost += p_.cost[at(v)];
-      gone = gone | ((reads_[at(v)] & remade_) - place.resident);
+      gone = (gone | ((reads_[at(v)] & remade_) - place.resident)) - writes_[at(v)];
     }
     return cost;
   }
@@ -233,9 +235,9 @@ class Exact {
     return (place.resident.has(s) ? Relaxation::kResident : 0) | (place.outside.has(s) ? Relaxation::kOutside : 0);
   }
 
-  void reach(const Place& place, Reached by) {
-    by.least = std::max(by.least, static_cast<double>(by.cost) +
-                                      std::max(relaxed_to_go(place), static_cast<double>(must_be_remade(place))));
+  /// `least` is added at least by any schedule that goes on from there, what it has cost included.
+  void reach(const Place& place, Reached by, double least) {
+    by.least = std::max(by.least, least);
     if (by.cost > most_added_ || is_too_dear(by.least)) return;
     const std::int32_t number = places_.find_or_add(place);
     Reached& reached = places_.all[at(number)];
@@ -364,9 +366,10 @@ class Exact {
   /// same place, so each is tried in ascending order only.
   void make_room(const Place& place, std::size_t first, Bytes above, const Reached& by, double least) {
     if (++work_ > limits_.most_work || is_too_dear(least + loss_in_parts(first, above))) return;
-    if (by.cost + must_be_remade(place) > most_added_) return;
+    const std::int64_t remade = by.cost + must_be_remade(place);
+    if (remade > most_added_) return;
     if (above <= 0) {
-      if (!runs_again_too_early(place)) reach(place, by);
+      if (!runs_again_too_early(place)) reach(place, by, std::max(least, static_cast<double>(remade)));
       return;
     }
     for (std::size_t i = first; i < droppable_.size() && droppable_[i].from_here >= above; ++i) {
@@ -427,6 +430,7 @@ class Exact {
   std::vector<Mask> reads_, writes_, must_;
   std::vector<Mask> useful_;  ///< per stage
   std::vector<Mask> later_;   ///< per stage: what first runs from there on need
+  std::vector<Mask> begun_;   ///< per stage: of remade_, what was made before
   Mask remade_;               ///< comes back by a run of its writer only
   Mask fixed_;
   const bool swaps_ = std::ranges::any_of(p_.swappable, [](std::uint8_t swappable) { return swappable != 0; });

@@ -191,6 +191,11 @@ class StepPlanner::Known {
     return kAimedWork * (is_short ? kShortShare : 1) * limits_.effort * (aimed_at_.size() > 1 ? kAgainShare : 1);
   }
 
+  /// So close to the bound that nothing more is looked for.
+  [[nodiscard]] static std::int64_t enough_cost(const StepPlan& plan) {
+    return plan.lower_bound_cost + static_cast<std::int64_t>(kNearBound * static_cast<double>(plan.keep_all_cost));
+  }
+
   void aim_at(const StepPlan& plan) {
     if (std::ranges::find(aimed_at_, plan.budget_bytes) != aimed_at_.end()) return;
     aimed_at_.push_back(plan.budget_bytes);
@@ -201,13 +206,10 @@ class StepPlanner::Known {
       std::ranges::move(found, std::back_inserter(aimed_linked_));
       return;
     }
-    const auto near = static_cast<std::int64_t>(kNearBound * static_cast<double>(plan.keep_all_cost));
-    search_within(problem_,
-                  {.budgets = {plan.budget_bytes},
-                   .enough_cost = plan.lower_bound_cost + near,
-                   .work = aimed_work(),
-                   .repeats = &repeats_},
-                  aimed_limits(plan), aimed_);
+    search_within(
+        problem_,
+        {.budgets = {plan.budget_bytes}, .enough_cost = enough_cost(plan), .work = aimed_work(), .repeats = &repeats_},
+        aimed_limits(plan), aimed_);
   }
 
   /// A quick search, and the proof that nothing is cheaper, or what is. False: that takes too long.
@@ -264,7 +266,9 @@ class StepPlanner::Known {
 
   /// Where a proof was tried, it has done so.
   void tighten_bound(StepPlan& plan) const {
-    if (!plan.fits() || plan.status == PlanStatus::optimal || problem_.has_link || may_be_proven() || stopped()) return;
+    if (!plan.fits() || plan.outcome.added_cost <= enough_cost(plan) || problem_.has_link || may_be_proven() ||
+        stopped())
+      return;
     plan.lower_bound_cost = std::max(
         plan.lower_bound_cost,
         least_added_cost_with_inputs(problem_, plan.budget_bytes, plan.outcome.added_cost, limits_.should_stop));
