@@ -51,7 +51,7 @@ std::int64_t least_added_cost(const Problem& problem, Bytes budget, const std::f
 std::int64_t least_added_cost_with_inputs(const Problem& problem, Bytes budget, std::int64_t target,
                                           const std::function<bool()>& should_stop) {
   constexpr std::int64_t kMostCells = 400'000;  // of ops and storages, some 150 bytes each
-  constexpr double kMostWork = 1e8, kFewest = 60, kMost = 5000;
+  constexpr double kMostWork = 2e7, kFewest = 60, kMost = 5000;
   if (static_cast<std::int64_t>(problem.op_count) * problem.storage_count > kMostCells) return 0;
   Relaxation relaxed(problem, budget);
   const double iterations = kMostWork / static_cast<double>(relaxed.size());
