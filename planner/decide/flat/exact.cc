@@ -207,7 +207,7 @@ class Exact {
     return bound >= kMost ? std::numeric_limits<std::int64_t>::max()
                           : static_cast<std::int64_t>(std::ceil(surely(bound)));
   }
-  [[nodiscard]] bool is_too_dear(double bound) const { return whole(bound) > most_added_; }
+  [[nodiscard]] bool is_too_dear(double bound) const { return surely(bound) > static_cast<double>(most_added_); }
   [[nodiscard]] bool is_over() {
     if (work_ > limits_.most_work || std::ssize(places_.all) > limits_.most_states) return true;
     return ++asked_ % 256 == 0 && limits_.should_stop && limits_.should_stop();
