@@ -59,10 +59,11 @@ Budgets budgets_of(const PlanRequest& request) {
 }
 
 std::unique_ptr<decide::RankProblem> make_problem(const RankRequest& request, const Budgets& budgets,
-                                                  const RankPlan& plan, decide::sites::OffloadChoice choice) {
+                                                  const RankPlan& plan, decide::sites::OffloadChoice choice,
+                                                  decide::sites::RunTime run_time) {
   return std::make_unique<decide::RankProblem>(plan.graph, plan.liveness, request.request.machine, request.nominal,
                                                request.op_ns, budgets.host, flat_options(request.request),
-                                               std::move(choice));
+                                               std::move(choice), run_time);
 }
 
 Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,

@@ -29,9 +29,9 @@ struct Budgets {
 
 /// What a rank's search is about, with the state offloaded that the choice says. It refers to plan.graph and
 /// plan.liveness.
-[[nodiscard]] std::unique_ptr<decide::RankProblem> make_problem(const RankRequest& request, const Budgets& budgets,
-                                                                const RankPlan& plan,
-                                                                decide::sites::OffloadChoice choice = {});
+[[nodiscard]] std::unique_ptr<decide::RankProblem> make_problem(
+    const RankRequest& request, const Budgets& budgets, const RankPlan& plan, decide::sites::OffloadChoice choice = {},
+    decide::sites::RunTime run_time = decide::sites::RunTime::late);
 
 struct BuiltPlan {
   Plan plan;

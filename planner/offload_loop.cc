@@ -21,8 +21,22 @@ class OffloadLoop {
   OffloadLoop(const RankRequest& in, const Budgets& budgets, RankPlan& plan)
       : in_(in), budgets_(budgets), plan_(plan) {}
 
+  /// Recomputation that is hidden takes memory for longer: where nothing fits so, it runs late.
   Status run() {
-    whole_ = make_problem(in_, budgets_, plan_);
+    using decide::sites::RunTime;
+    if (Status s = run(in_.request.policy->hides_recompute ? RunTime::hidden : RunTime::late); !s) return s;
+    const bool is_found = best_.problem != nullptr && fits(best_.best, budgets_);
+    if (is_found || whole_->is_flat() || !whole_->sites().runs_early) return {};
+    return run(RunTime::late);
+  }
+
+  [[nodiscard]] OffloadResult result() && { return std::move(best_); }
+
+ private:
+  Status run(decide::sites::RunTime run_time) {
+    run_time_ = run_time;
+    prices_.reset();
+    whole_ = make_problem(in_, budgets_, plan_, {}, run_time_);
     if (Status s = whole_->check(); !s) return s;
     // A simpler rule was chosen for its plan with all state on the device.
     const bool offloads = in_.request.policy->offloads_state && in_.rule == nullptr && !whole_->is_flat();
@@ -34,9 +48,6 @@ class OffloadLoop {
     return best_.problem == nullptr ? search(whole_) : Status{};
   }
 
-  [[nodiscard]] OffloadResult result() && { return std::move(best_); }
-
- private:
   static constexpr int kSqueezes = 5;
   static constexpr std::size_t kParts = 4;
   static constexpr Bytes kSqueezeShare = 80;  ///< of the budget, where nothing is missing
@@ -69,7 +80,7 @@ class OffloadLoop {
     if (shares.empty()) return {};
     for (Share& share : shares) price(share);
     const auto next = std::ranges::min_element(shares, {}, [&](const Share& s) { return estimate_ns(s); });
-    const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, next->choice);
+    const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, next->choice, run_time_);
     if (Status s = problem->check(); !s) return s;
     return search(problem);
   }
@@ -140,7 +151,7 @@ class OffloadLoop {
   Status squeeze(decide::sites::OffloadChoice choice) {
     Plan last;
     for (int i = 0; i < kSqueezes; ++i) {
-      const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, choice);
+      const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, choice, run_time_);
       if (Status s = problem->check(); !s) return s;
       if (problem->state_offload().plan == last) return {};  // it cannot be squeezed further
       last = problem->state_offload().plan;
@@ -177,6 +188,7 @@ class OffloadLoop {
   const RankRequest& in_;
   const Budgets& budgets_;
   RankPlan& plan_;
+  decide::sites::RunTime run_time_ = decide::sites::RunTime::late;
   std::shared_ptr<decide::RankProblem> whole_;  ///< with all state on the device
   std::optional<decide::gaps::Prices> prices_;  ///< found last, or with nothing offloaded
   double above_bound_ = 1;

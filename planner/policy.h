@@ -57,6 +57,8 @@ struct Policy {
   std::span<const Rule> fallbacks = {};
   /// State that persists may be offloaded to host memory where that pays or nothing fits without.
   bool offloads_state = false;
+  /// Recomputation may run early, where the compute lane would wait for collectives (decide::sites::RunTime).
+  bool hides_recompute = false;
   /// `decide` answers the same whatever the budgets: there is one plan, and nothing to search for where it does not
   /// fit. Without fallbacks and offloaded state.
   bool is_fixed = false;

@@ -17,6 +17,7 @@ extern const plan::Policy kGreedy;
 const plan::Policy kGreedy = {
     .name = "greedy",
     .help = "whole storages of a layer at a time, most bytes per added nanosecond first, until the rank fits",
-    .decide = decide};
+    .decide = decide,
+    .hides_recompute = true};
 
 }  // namespace tidemark::policies

@@ -37,6 +37,7 @@ const plan::Policy kOptimal = {
         "least added time that fits, per storage, layer, chunk and micro-batch, with a proven lower bound (default)",
     .decide = decide,
     .fallbacks = kFallbacks,
-    .offloads_state = true};
+    .offloads_state = true,
+    .hides_recompute = true};
 
 }  // namespace tidemark::policies

@@ -320,7 +320,7 @@ std::vector<std::filesystem::path> inputs_of(const JobOptions& options) {
 
 namespace {
 
-constexpr double kQuickSeconds = 1;  // of a search nobody has to watch
+constexpr double kQuickSeconds = 1;  // of a search: until then its answers are not worth a line each
 
 std::string better_line(const plan::PlanRequest& request, std::int64_t added_ns, std::int64_t bound_ns,
                         double seconds) {

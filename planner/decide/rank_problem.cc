@@ -16,7 +16,7 @@ struct RankProblem::Sites {
 
 RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine,
                          const simulate::Timeline& nominal, std::vector<std::int64_t> op_ns, Bytes host_budget_bytes,
-                         FlatOptions options, sites::OffloadChoice offload)
+                         FlatOptions options, sites::OffloadChoice offload, sites::RunTime run_time)
     : graph_(graph),
       liveness_(liveness),
       machine_(machine),
@@ -25,6 +25,7 @@ RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Mac
       host_budget_bytes_(host_budget_bytes),
       options_(std::move(options)),
       offload_(std::move(offload)),
+      run_time_(run_time),
       is_flat_(flat::is_flat(graph)) {}
 
 RankProblem::~RankProblem() = default;
@@ -32,7 +33,7 @@ RankProblem::~RankProblem() = default;
 Status RankProblem::check() {
   if (is_flat_ || sites_ != nullptr) return {};
   Result<sites::DecisionProblem> problem =
-      sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_);
+      sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_, run_time_);
   if (!problem) return problem.error();
   sites_ = std::make_unique<Sites>(std::move(problem).value());
   return {};
@@ -40,8 +41,8 @@ Status RankProblem::check() {
 
 RankProblem::Sites& RankProblem::made_sites() {
   if (sites_ == nullptr)
-    sites_ =
-        std::make_unique<Sites>(sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_).value());
+    sites_ = std::make_unique<Sites>(
+        sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_, run_time_).value());
   return *sites_;
 }
 

@@ -88,7 +88,8 @@ class Builder {
   void touch(StorageId storage, AccessKind kind);
   void touch_residency(ResidencyId residency, AccessKind kind);
   void finish_task();
-  void settle_closing(PlanPoint now);
+  void settle_closing(PlanPoint now, std::int64_t now_ns);
+  [[nodiscard]] std::int64_t lane_free_ns() const;
 
   Status run_op(OpId op);
   Status run_steps(std::size_t run, bool head, bool tail, OpId op);
@@ -284,10 +285,15 @@ void Builder::close(StorageId storage, std::int64_t expected_ns, PlanPoint force
   closing_.push_back(closing);
 }
 
-/// Before a compute task: wait for what must be over by now, and release what the task is ordered after.
-void Builder::settle_closing(PlanPoint now) {
+/// When the compute lane nominally has run what was issued.
+std::int64_t Builder::lane_free_ns() const {
+  return compute_ops_.empty() ? 0 : in_.nominal.end_ns[row(compute_ops_.back().op)];
+}
+
+/// Before a compute task: wait for what must be over by now, and release what the task is ordered after. `now_ns`: when
+/// the task nominally starts.
+void Builder::settle_closing(PlanPoint now, std::int64_t now_ns) {
   if (closing_.empty()) return;
-  const std::int64_t now_ns = in_.nominal.start_ns[row(now.op)];
   for (const Closing& closing : closing_) {
     const bool due =
         closing.forced_at.op != kNone<OpId>
@@ -325,7 +331,8 @@ Status Builder::run_steps(std::size_t number, bool head, bool tail, OpId op) {
       touch(storage, AccessKind::read);
     }
     for (const std::int32_t local : step.writes) touch(g_.storage_at(run.site, local), AccessKind::write);
-    if (lane == Lane::compute) settle_closing({.op = op, .run = static_cast<std::int32_t>(number)});
+    // It need not wait for what the op waits for.
+    if (lane == Lane::compute) settle_closing({.op = op, .run = static_cast<std::int32_t>(number)}, lane_free_ns());
     finish_task();
   }
   if (tail)
@@ -434,7 +441,7 @@ Status Builder::run_op(OpId op) {
   }
   if (t.phase == OpPhase::receive) follow_compute(op);
   if (t.lane == Lane::compute) {
-    settle_closing({.op = op});
+    settle_closing({.op = op}, in_.nominal.start_ns[row(op)]);
     compute_ops_.push_back({static_cast<std::int32_t>(schedule_.tasks.size()) - 1, op});
   }
   finish_task();

@@ -10,8 +10,9 @@ namespace tidemark::decide::gaps {
 struct PlanCost {
   Bytes peak_bytes = 0;  ///< device, storages that persist included, reserves not
   Bytes host_peak_bytes = 0;
-  Bytes swapped_bytes = 0;  ///< one direction, per step
-  std::int64_t recompute_ns = 0;
+  Bytes swapped_bytes = 0;               ///< one direction, per step
+  std::int64_t recompute_ns = 0;         ///< less what is hidden
+  std::int64_t hidden_recompute_ns = 0;  ///< while the compute lane would wait for collectives; adds nothing
   std::int64_t exposed_communication_ns = 0;
   std::int64_t exposed_copy_ns = 0;
   std::int64_t copy_overhead_ns = 0;

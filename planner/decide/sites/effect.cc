@@ -7,10 +7,34 @@
 namespace tidemark::decide::sites {
 namespace {
 
+/// Earlier runs take memory for longer: they must hide at least this part of what they compute.
+constexpr double kWorthEarly = 0.5;
+
 /// Where a run starts, and how long something waits for its communication then.
 struct Start {
   std::int32_t pos = 0;
   std::int64_t exposed_ns = 0;
+};
+
+/// What is left of the time that the lane waits for collectives, around the ops of a class.
+class LaneIdle {
+ public:
+  LaneIdle(const DecisionProblem& problem, const SiteClass& site_class) {
+    for (const OpId op : problem.ops_of(site_class.representative))
+      left_ns_.push_back(problem.graph->template_of(op).lane == Lane::compute
+                             ? problem.lane_idle_ns[static_cast<std::size_t>(problem.clock_of[row(op)])]
+                             : 0);
+  }
+
+  [[nodiscard]] std::int64_t at(std::int32_t pos) const {
+    return static_cast<std::size_t>(pos) < left_ns_.size() ? left_ns_[static_cast<std::size_t>(pos)] : 0;
+  }
+  void take(std::int32_t pos, std::int64_t ns) {
+    if (ns > 0) left_ns_[static_cast<std::size_t>(pos)] -= ns;
+  }
+
+ private:
+  std::vector<std::int64_t> left_ns_;  ///< per site-local op
 };
 
 /// When the lanes of a rank are taken around a position, with everything kept: by ops up to where the search begins.
@@ -93,7 +117,6 @@ std::int32_t earliest_start(const DecisionProblem& p, const SiteClass& c, const 
 /// the latest. The op at `wait_pos`, not before it, waits for what comes back.
 Start choose_start(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit, const Recipe& recipe,
                    std::int32_t need_pos, std::int32_t wait_pos) {
-  if (!communicates(p, recipe)) return {.pos = need_pos};
   const auto ops = p.ops_of(c.representative);
   const auto op_at = [&](std::int32_t pos) { return row(ops[static_cast<std::size_t>(pos)]); };
   const std::int64_t wait_ns = p.nominal->start_ns[op_at(wait_pos)];
@@ -108,7 +131,31 @@ Start choose_start(const DecisionProblem& p, const SiteClass& c, const SiteClass
   return best;
 }
 
+/// Where a run without collectives hides most, as late as possible; what it hides there.
+Start hide_run(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit, std::int32_t need_pos,
+               const LaneIdle& idle) {
+  const auto hidden = [&](std::int32_t pos) { return std::min(idle.at(pos), unit.compute_ns); };
+  Start best{.pos = need_pos, .exposed_ns = unit.compute_ns - hidden(need_pos)};
+  if (!p.runs_early) return best;
+  const std::int32_t earliest = earliest_start(p, c, unit, need_pos);
+  for (std::int32_t pos = need_pos - 1; pos >= earliest && best.exposed_ns > 0; --pos) {
+    const std::int64_t exposed = unit.compute_ns - hidden(pos);
+    const bool is_worth = static_cast<double>(hidden(pos)) >= kWorthEarly * static_cast<double>(unit.compute_ns);
+    if (is_worth && exposed < best.exposed_ns) best = {.pos = pos, .exposed_ns = exposed};
+  }
+  return best;
+}
+
 }  // namespace
+
+std::int64_t most_hidden_ns(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit) {
+  if (communicates(p, p.graph->recipes[row(unit.recipe)])) return 0;
+  const LaneIdle idle(p, c);
+  std::int64_t most = 0;
+  for (std::int32_t pos = earliest_start(p, c, unit, unit.latest_pos); pos <= unit.latest_pos; ++pos)
+    most = std::max(most, idle.at(pos));
+  return std::min(most, unit.compute_ns);
+}
 
 SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, const std::vector<Action>& actions) {
   SiteEffect effect;
@@ -122,6 +169,7 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     gone_after[static_cast<std::size_t>(slot.local)] = slot.before_pos;
   }
 
+  LaneIdle idle(problem, c);
   // Dependents first: a rebuilt storage must be back before whatever is rebuilt from it starts.
   for (auto it = c.unit_order.rbegin(); it != c.unit_order.rend(); ++it) {
     const SiteClass::Unit& unit = c.units[static_cast<std::size_t>(*it)];
@@ -131,10 +179,17 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     for (const std::int32_t local : recipe.outputs)
       wait = std::min(wait, back_of_local[static_cast<std::size_t>(local)]);
     const std::int32_t need = std::min(unit.latest_pos, wait);
-    const auto [start, exposed] = choose_start(problem, c, unit, recipe, need, wait);
-    effect.runs.push_back({.unit = *it, .start_pos = start, .need_pos = need});
+    const bool has_collectives = communicates(problem, recipe);
+    const auto [start, exposed] =
+        has_collectives ? choose_start(problem, c, unit, recipe, need, wait) : hide_run(problem, c, unit, need, idle);
+    effect.runs.push_back({.unit = *it, .start_pos = start, .need_pos = has_collectives ? need : start});
     effect.compute_ns += unit.compute_ns;
-    effect.exposed_communication_ns += exposed;
+    if (has_collectives) {
+      effect.exposed_communication_ns += exposed;
+    } else {
+      effect.hidden_ns += unit.compute_ns - exposed;
+      idle.take(start, unit.compute_ns - exposed);
+    }
     for (const std::int32_t local : recipe.outputs) back_of_local[static_cast<std::size_t>(local)] = start;
     for (const std::int32_t local : recipe.sources) {
       // A source whose own gap begins later is still there.

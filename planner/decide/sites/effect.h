@@ -20,8 +20,13 @@ struct SiteEffect {
   std::vector<Run> runs;               ///< ascending start, sources first
   std::vector<std::int32_t> back_pos;  ///< per slot: site-local op before which it must be (or is being put) back
   std::int64_t compute_ns = 0;
+  std::int64_t hidden_ns = 0;  ///< of that, while the lane would wait
   std::int64_t exposed_communication_ns = 0;
 };
+
+/// No place of a unit's recomputation hides more of it, ns.
+[[nodiscard]] std::int64_t most_hidden_ns(const DecisionProblem& problem, const SiteClass& site_class,
+                                          const SiteClass::Unit& unit);
 
 /// REQUIRES: actions has one entry per slot of the class; the slots of one unit are all recompute or none is.
 [[nodiscard]] SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& site_class,

@@ -75,7 +75,8 @@ void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
 
       const SiteEffect& effect = effects_.get(static_cast<std::int32_t>(ci), choice, first);
       const auto ops = p.ops_of(c.sites[s]);
-      result.recompute_ns += effect.compute_ns;
+      result.recompute_ns += effect.compute_ns - effect.hidden_ns;
+      result.hidden_recompute_ns += effect.hidden_ns;
       result.exposed_communication_ns += effect.exposed_communication_ns;
       add_transients(c, c.sites[s], effect);
       for (std::size_t k = 0; k < c.slots.size(); ++k) {

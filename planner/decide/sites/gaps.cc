@@ -15,13 +15,15 @@ std::int32_t clock_at(const DecisionProblem& p, std::int64_t ns) {
 struct UnitEffect {
   SiteEffect effect;
   double cost_ns = 0;
+  double least_ns = 0;  ///< whatever else is decided
 };
 
 UnitEffect effect_alone(const DecisionProblem& p, const SiteClass& c, const SiteClass::Unit& unit) {
   std::vector<Action> actions(c.slots.size(), Action::keep);
   for (const std::int32_t slot : unit.slots) actions[static_cast<std::size_t>(slot)] = Action::recompute;
   UnitEffect u{.effect = work_out_effect(p, c, actions)};
-  u.cost_ns = static_cast<double>(u.effect.compute_ns + u.effect.exposed_communication_ns);
+  u.cost_ns = static_cast<double>(u.effect.compute_ns - u.effect.hidden_ns + u.effect.exposed_communication_ns);
+  u.least_ns = static_cast<double>(unit.compute_ns - most_hidden_ns(p, c, unit));
   return u;
 }
 
@@ -98,7 +100,7 @@ gaps::GapProblem gap_problem_of(const DecisionProblem& problem) {
         }
         gaps.units.push_back({.first = static_cast<std::int32_t>(gaps.unit_gaps.size()),
                               .count = static_cast<std::int32_t>(unit.slots.size()),
-                              .recompute_cost = has_recipe ? static_cast<double>(unit.compute_ns) : -1.0,
+                              .recompute_cost = has_recipe ? alone[u].least_ns : -1.0,
                               .kind = gaps.kinds + static_cast<std::int32_t>(u)});
         for (const std::int32_t slot : unit.slots) gaps.unit_gaps.push_back(c.first_gap[s] + slot);
       }

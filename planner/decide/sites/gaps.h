@@ -7,8 +7,8 @@
 namespace tidemark::decide::sites {
 
 /// Positions are half-steps, gaps are rows of DecisionProblem::gaps. Per class, site and unit the recompute (if any),
-/// then the swaps that leave room for two copies. Times in ns; a recompute costs at least its compute time, a swap its
-/// copy overhead.
+/// then the swaps that leave room for two copies. Times in ns; a recompute costs at least its compute time
+/// less what can be hidden of it, a swap its copy overhead.
 [[nodiscard]] gaps::GapProblem gap_problem_of(const DecisionProblem& problem);
 
 }  // namespace tidemark::decide::sites

@@ -52,6 +52,32 @@ void index_clock(DecisionProblem& p) {
   }
 }
 
+/// What ends an idle time is told by what ends with it.
+void find_lane_idle(DecisionProblem& p) {
+  const simulate::Timeline& t = *p.nominal;
+  p.lane_idle_ns.assign(p.compute_op.size(), 0);
+  std::array<std::vector<std::size_t>, kLaneCount> issued;
+  std::int64_t free_ns = 0;
+  std::size_t clock = 0;
+  for (std::size_t op = 0; op < p.graph->ops.size(); ++op) {
+    const Lane lane = p.graph->template_of(id_of<OpId>(op)).lane;
+    issued[static_cast<std::size_t>(lane)].push_back(op);
+    if (lane != Lane::compute) continue;
+    const std::int64_t idle_ns = t.start_ns[op] - free_ns;
+    for (const Lane waited : {Lane::intra_comm, Lane::inter_comm}) {
+      if (idle_ns <= 0) break;
+      const auto& ops = issued[static_cast<std::size_t>(waited)];
+      const auto cause = std::ranges::find_if(ops.rbegin(), ops.rend(),
+                                              [&](std::size_t other) { return t.end_ns[other] <= t.start_ns[op]; });
+      if (cause != ops.rend() && t.end_ns[*cause] == t.start_ns[op])
+        p.lane_idle_ns[clock] =
+            std::max(p.lane_idle_ns[clock], std::min(idle_ns, t.end_ns[*cause] - t.start_ns[*cause]));
+    }
+    free_ns = t.end_ns[op];
+    ++clock;
+  }
+}
+
 /// The site-local position of the first own op at or after `op`.
 std::int32_t local_position(std::span<const OpId> site_ops, OpId op) {
   return static_cast<std::int32_t>(std::lower_bound(site_ops.begin(), site_ops.end(), op) - site_ops.begin());
@@ -294,13 +320,16 @@ std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_
 
 Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine,
                                       const simulate::Timeline& nominal, std::vector<std::int64_t> op_ns,
-                                      const OffloadChoice& offload, std::int32_t min_gap_ops) {
+                                      const OffloadChoice& offload, RunTime run_time, std::int32_t min_gap_ops) {
   DecisionProblem p{
       .graph = &graph, .liveness = &liveness, .machine = &machine, .nominal = &nominal, .op_ns = std::move(op_ns)};
   p.template_ns.assign(graph.op_templates.size(), 0);
   for (std::size_t i = 0; i < graph.ops.size(); ++i) p.template_ns[row(graph.ops[i].op_template)] = p.op_ns[i];
   index_site_ops(p);
   index_clock(p);
+  find_lane_idle(p);
+  p.runs_early =
+      run_time == RunTime::hidden && std::ranges::any_of(p.lane_idle_ns, [](std::int64_t ns) { return ns > 0; });
 
   if (Status s = find_base(p, offload); !s) return s.error();
   for (const Storage& s : graph.storages)

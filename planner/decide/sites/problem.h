@@ -76,11 +76,14 @@ struct DecisionProblem {
   std::vector<OpId> compute_op;                 ///< k-th compute op
   std::vector<std::int32_t> clock_of;           ///< per op: compute ops before it
   std::vector<std::int64_t> clock_start_ns;     ///< per compute op, nominal start, ascending
-  std::vector<Bytes> base_bytes;                ///< per half-step: device bytes with everything kept
-  Bytes static_bytes = 0;                       ///< what persists on the device
-  StateOffload state;                           ///< not for a choice to decide: base_bytes are with it
-  std::int64_t kept_ns = 0;                     ///< when the step ends with everything kept, by finish_alone_ns
-  std::vector<GapRow> gaps;                     ///< by site class, then site, then slot
+  /// Per compute op: how long the lane waits ahead of it for collectives of this rank, with everything kept.
+  std::vector<std::int64_t> lane_idle_ns;
+  bool runs_early = false;        ///< recomputation may run ahead of where it is needed, to be hidden (RunTime)
+  std::vector<Bytes> base_bytes;  ///< per half-step: device bytes with everything kept
+  Bytes static_bytes = 0;         ///< what persists on the device
+  StateOffload state;             ///< not for a choice to decide: base_bytes are with it
+  std::int64_t kept_ns = 0;       ///< when the step ends with everything kept, by finish_alone_ns
+  std::vector<GapRow> gaps;       ///< by site class, then site, then slot
   std::vector<SiteClass> classes;
   std::vector<std::int32_t> first_site_op;  ///< CSR per site into site_ops
   std::vector<OpId> site_ops;               ///< ops of each site, ascending
@@ -98,13 +101,17 @@ struct DecisionProblem {
 [[nodiscard]] std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_t limit,
                                       std::int32_t position);
 
+/// When recomputation without collectives runs: just ahead of the op that needs it, or earlier in the same pass where
+/// the compute lane waits for collectives, which takes memory for longer.
+enum class RunTime : std::uint8_t { late, hidden };
+
 /// Builds the problem. Only the longest gap of each storage is open to decision, and only if it is at least
 /// `min_gap_ops` ops long; which state is offloaded is given. Borrowed arguments must outlive the problem. Errors:
 /// those of the keep-all schedule.
 [[nodiscard]] Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness,
                                                     const Machine& machine, const simulate::Timeline& nominal,
                                                     std::vector<std::int64_t> op_ns, const OffloadChoice& offload = {},
-                                                    std::int32_t min_gap_ops = 2);
+                                                    RunTime run_time = RunTime::hidden, std::int32_t min_gap_ops = 2);
 
 /// The copies of state that a choice comes to. REQUIRES: the problem is without one.
 [[nodiscard]] StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice& choice);

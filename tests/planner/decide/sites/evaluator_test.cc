@@ -84,7 +84,6 @@ TEST(Evaluator, PeakCoversTheScheduleAndTheScheduleVerifies) {
     }
 }
 
-/// Whatever was evaluated before, the same choice or another, nothing of it is left.
 /// One layer whose `gathered` is a collective's, and whose backward is `first_ns` of computing, a dispatch of 3 us on
 /// the lane of that collective, and an op that needs both. `behind_ns`: what that lane still does for another storage
 /// when backward begins.
@@ -146,6 +145,74 @@ TEST(Evaluator, RecomputedCommunicationIsExposedByWhatItHoldsUp) {
   }
 }
 
+/// One layer whose `normed` takes `norm_ns` to compute, and whose backward sends for 3 us. What comes back is read by
+/// an op ahead of the one that needs `normed`, or by that one.
+Graph waiting_graph(double norm_ns, bool reads_ahead) {
+  testing::GraphBuilder b;
+  const OpTemplateId make = b.timed_op("make", 100), norm = b.timed_op("norm", norm_ns), use = b.timed_op("use", 100);
+  const auto backward = [&](const char* name, double ns, Lane lane = Lane::compute) {
+    return b.timed_op(name, ns, lane, OpPhase::backward);
+  };
+  const OpTemplateId first = backward("first", 500), exchange = backward("exchange", 3000, Lane::inter_comm);
+  const OpTemplateId next = backward("next", 100), last = backward("last", 100);
+  std::vector<StorageTemplate> storages;
+  for (const char* name : {"in", "normed", "out", "grad", "sent", "between", "end"})
+    storages.push_back({.name = name, .role = StorageRole::activation, .fixed_bytes = 1000});
+  const BlockId layer = b.block(
+      "layer", std::move(storages),
+      {{.name = "normed", .outputs = {1}, .sources = {0}, .steps = {{.op = norm, .reads = {0}, .writes = {1}}}}});
+  const SiteId site = b.site(layer);
+  const auto at = [&](std::int32_t local) { return b.at(site, local); };
+  b.run(make, site, {}, {at(0)});
+  b.run(norm, site, {at(0)}, {at(1)});
+  b.run(use, site, {at(1)}, {at(2)});
+  b.run(first, site, {at(0), at(2)}, {at(3)});
+  b.run(exchange, site, {at(3)}, {at(4)});
+  b.run(next, site, {reads_ahead ? at(4) : at(3)}, {at(5)});
+  b.run(last, site, {at(0), at(1), at(4), at(5)}, {at(6)});
+  return std::move(b).finish();
+}
+
+TEST(Evaluator, RecomputationHidesWhereTheLaneWaitsForCollectives) {
+  struct Case {
+    double norm_ns;
+    bool reads_ahead;
+    std::int64_t hidden_ns;
+  };
+  for (const Case& c : {Case{.norm_ns = 2000, .reads_ahead = true, .hidden_ns = 2000},
+                        Case{.norm_ns = 2000, .reads_ahead = false, .hidden_ns = 2000},
+                        Case{.norm_ns = 5000, .reads_ahead = true, .hidden_ns = 3000},
+                        Case{.norm_ns = 5000, .reads_ahead = false, .hidden_ns = 2900},  // `next` runs meanwhile
+                        Case{.norm_ns = 8000, .reads_ahead = true, .hidden_ns = 0}}) {   // not worth the memory
+    const auto f = RankFixture::of(waiting_graph(c.norm_ns, c.reads_ahead));
+    ASSERT_NE(f, nullptr);
+    gaps::Choice choice(f->problem.gaps.size(), Action::keep);
+    for (std::size_t g = 0; g < choice.size(); ++g)
+      if (f->graph.template_of(f->problem.gaps[g].gap.storage).name == "normed") choice[g] = Action::recompute;
+    ASSERT_EQ(std::ranges::count(choice, Action::recompute), 1);
+    Evaluator evaluator(f->problem);
+    gaps::PlanCost cost;
+    const Plan plan = evaluator.plan(choice, cost);
+    EXPECT_EQ(cost.hidden_recompute_ns, c.hidden_ns) << c.norm_ns;
+    EXPECT_EQ(cost.recompute_ns + cost.hidden_recompute_ns, static_cast<std::int64_t>(c.norm_ns));
+    const gaps::GapProblem gaps = gap_problem_of(f->problem);
+    for (const gaps::GapProblem::Unit& unit : gaps.units)
+      EXPECT_LE(unit.recompute_cost, static_cast<double>(cost.recompute_ns)) << "a bound would be wrong";
+    const Result<Schedule> schedule =
+        schedule::build_schedule({.graph = f->graph, .liveness = f->liveness, .nominal = f->nominal, .plan = plan});
+    ASSERT_TRUE(schedule.ok()) << schedule.error().message;
+    EXPECT_EQ(added_alone_ns(f->problem, schedule.value()), cost.added_ns()) << c.norm_ns << ", " << c.reads_ahead;
+
+    const Result<DecisionProblem> late =
+        build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns, {}, RunTime::late);
+    ASSERT_TRUE(late.ok());
+    Evaluator without(late.value());
+    const std::int64_t at_need_ns = c.reads_ahead ? 0 : 2900;
+    EXPECT_EQ(without.evaluate(choice).hidden_recompute_ns, std::min(at_need_ns, static_cast<std::int64_t>(c.norm_ns)));
+  }
+}
+
+/// Whatever was evaluated before, the same choice or another, nothing of it is left.
 TEST(Evaluator, RemembersNothingThatItShouldNot) {
   std::mt19937 random(4);
   const auto f = RankFixture::of(testing::chain_graph({.layers = 3, .micro_batches = 5, .warm_up = 3, .op_ns = 3000}));
