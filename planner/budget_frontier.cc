@@ -34,9 +34,21 @@ Bytes where_to_set_out(const BudgetPoint& asked) {
 }
 
 BudgetPoint point_of(Bytes budget, const PlanOutcome& outcome) {
-  BudgetPoint point{.budget_bytes = budget, .step = outcome.step};
+  BudgetPoint point{.budget_bytes = budget, .planned_bytes = budget, .step = outcome.step};
   for (const RankPlan& rank : outcome.ranks) point.ranks.push_back(rank.figures);
   return point;
+}
+
+/// A longer step than at less memory gives way to that plan.
+void take_shorter_steps(std::vector<BudgetPoint>& points) {
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    const BudgetPoint& tighter = points[i - 1];
+    if (!tighter.fits() || (points[i].fits() && points[i].step.step_ns <= tighter.step.step_ns)) continue;
+    const Bytes budget = points[i].budget_bytes;
+    points[i] = tighter;
+    points[i].budget_bytes = budget;
+    for (RankFigures& rank : points[i].ranks) rank.budget_bytes = budget;
+  }
 }
 
 }  // namespace
@@ -77,6 +89,7 @@ Result<std::vector<BudgetPoint>> budget_frontier(const PlanRequest& request, con
     }
     if (from <= 0) break;
   }
+  take_shorter_steps(points);
   return points;
 }
 

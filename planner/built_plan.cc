@@ -61,9 +61,10 @@ Budgets budgets_of(const PlanRequest& request) {
 std::unique_ptr<decide::RankProblem> make_problem(const RankRequest& request, const Budgets& budgets,
                                                   const RankPlan& plan, decide::sites::OffloadChoice choice,
                                                   decide::sites::RunTime run_time) {
-  return std::make_unique<decide::RankProblem>(plan.graph, plan.liveness, request.request.machine, request.nominal,
-                                               request.op_ns, budgets.host, flat_options(request.request),
-                                               std::move(choice), run_time);
+  return std::make_unique<decide::RankProblem>(
+      plan.graph, plan.liveness, request.request.machine, request.nominal, request.op_ns, budgets.host,
+      flat_options(request.request),
+      decide::sites::ProblemOptions{.offload = std::move(choice), .run_time = run_time, .weights = request.weights});
 }
 
 Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
@@ -93,7 +94,7 @@ bool fits(const BuiltPlan& built, const Budgets& budgets) {
 
 bool is_better(const BuiltPlan& a, const BuiltPlan& b, const Budgets& budgets) {
   if (fits(a, budgets) != fits(b, budgets)) return fits(a, budgets);
-  return fits(a, budgets) ? a.cost.added_ns() < b.cost.added_ns() : a.height() < b.height();
+  return fits(a, budgets) ? a.cost.priced_ns() < b.cost.priced_ns() : a.height() < b.height();
 }
 
 }  // namespace tidemark::plan

@@ -92,7 +92,7 @@ class OffloadLoop {
 
   [[nodiscard]] bool has_plan_within(double added_ns) const {
     return best_.problem != nullptr && fits(best_.best, budgets_) &&
-           static_cast<double>(best_.best.cost.added_ns() - in_.nominal.finish_ns / kWorthShare) <= kDoubt * added_ns;
+           static_cast<double>(best_.best.cost.priced_ns() - in_.nominal.finish_ns / kWorthShare) <= kDoubt * added_ns;
   }
 
   /// Equal parts of what host memory holds.
@@ -176,8 +176,8 @@ class OffloadLoop {
         found.prices ? std::accumulate(found.prices->device.begin(), found.prices->device.end(), 0.0) : 0.0;
     if (problem == whole_) {
       prices_ = std::move(found.prices);
-      if (found.bound_ns > 0 && fits(found.best, budgets_))
-        above_bound_ = std::max(1.0, static_cast<double>(found.best.cost.added_ns()) / found.bound_ns);
+      if (found.priced_bound_ns > 0 && fits(found.best, budgets_))
+        above_bound_ = std::max(1.0, static_cast<double>(found.best.cost.priced_ns()) / found.priced_bound_ns);
     }
     if (best_.problem == nullptr || is_better(found.best, best_.best, budgets_))
       best_ = {

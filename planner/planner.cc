@@ -19,11 +19,17 @@
 #include "planner/planned_load.h"
 #include "planner/rank_planner.h"
 #include "planner/schedule/scheduler.h"
+#include "planner/simulate/step_weights.h"
 #include "planner/step_choice.h"
 #include "planner/threads/parallel.h"
 
 namespace tidemark::plan {
 namespace {
+
+/// Of what is added anywhere the step is taken to pay at least this part: weights hold near the step with everything
+/// kept, and what is free in small may not be in large.
+constexpr float kLeastPaid = 0.1F;
+constexpr double kHard = 1;  ///< softness in ns: longest paths alone
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
@@ -70,7 +76,8 @@ StepFigures summarise(const PlanRequest& request, const simulate::StepTiming& ti
     f.exposed_copy_percent += 100.0 * static_cast<double>(t.copy_wait_ns) / total;
   }
   for (const RankPlan& rank : outcome.ranks)
-    f.recompute_percent += 100.0 * static_cast<double>(rank.figures.recompute_ns) / total;
+    f.recompute_percent +=
+        100.0 * static_cast<double>(rank.figures.recompute_ns + rank.figures.hidden_recompute_ns) / total;
   const double tokens =
       static_cast<double>(request.job.parallel.global_batch) * static_cast<double>(request.job.model.sequence);
   const double seconds = step * 1e-9;
@@ -134,6 +141,20 @@ StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcom
   return f;
 }
 
+/// Of a rank's recomputation and what its copies take, ns: the part on the longest path of a step. `work`: as played,
+/// with copies charged; `weights`: of its compute tasks.
+std::int64_t paid_ns(const RankPlan& plan, const simulate::RankWork& work, const std::vector<float>& weights) {
+  double paid = 0;
+  std::size_t compute = 0;
+  for (std::size_t t = 0; t < work.lanes.size(); ++t) {
+    if (work.lanes[t] != Lane::compute) continue;
+    const bool is_again = plan.program.schedule.tasks[t].kind == TaskKind::recompute;
+    const std::int64_t ours = work.duration_ns[t] - (is_again ? 0 : plan.program.estimate_ns[t]);
+    paid += static_cast<double>(weights[compute++]) * static_cast<double>(ours);
+  }
+  return std::llround(paid);
+}
+
 /// Plays the step: the ranks planned by their programs, the others as given. Fills timelines and figures of the step
 /// but keep_all_step_ns, which it takes from there.
 Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, PlanOutcome& outcome) {
@@ -147,6 +168,13 @@ Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, Pl
   if (!timing) return timing.error();
   outcome.step = request.step ? summarise_given(timing.value(), outcome)
                               : summarise(request, timing.value(), outcome, outcome.step.keep_all_step_ns);
+  if (!request.is_brief) {
+    const simulate::StepWeights weights = simulate::step_weights(work, timing.value(), kHard);
+    for (RankPlan& plan : outcome.ranks) {
+      const auto rank = static_cast<std::size_t>(plan.graph.rank);
+      plan.figures.paid_ns = paid_ns(plan, work[rank], weights[rank]);
+    }
+  }
   for (RankPlan& plan : outcome.ranks)
     plan.timeline = std::move(timing.value().ranks[static_cast<std::size_t>(plan.graph.rank)]);
   return {};
@@ -210,6 +238,7 @@ class JobPlanning {
       if (settled_[i] == 0 && std::ranges::find(some, ranks_[i]) != some.end()) todo.push_back(i);
     while (!todo.empty()) {
       if (Status status = build(); !status) return status;
+      price_step();
       if (Status status = plan_once(todo); !status) return status;
       threads::parallel_for_each(0, todo.size(), [&](std::size_t k) {
         const std::size_t i = todo[k];
@@ -218,6 +247,19 @@ class JobPlanning {
       std::erase_if(todo, [&](std::size_t i) { return settled_[i] != 0; });
     }
     return {};
+  }
+
+  /// Once: a load that is a little higher moves no path.
+  void price_step() {
+    if (!request_.policy->prices_step || nominal_.work.size() < 2 || !weights_.empty()) return;
+    const graph_build::ParallelSpec& parallel = request_.job.parallel;
+    const double passes = 2.0 * static_cast<double>(parallel.micro_batches() * parallel.virtual_pipeline);
+    // With the mean time of a pass as softness weights hardly depend on what is added; from a tenth to three times of
+    // it the reference job's step is within 0.1 % of the same.
+    weights_ =
+        simulate::step_weights(nominal_.work, nominal_.timing, static_cast<double>(nominal_.timing.step_ns) / passes);
+    for (std::vector<float>& of_rank : weights_)
+      for (float& weight : of_rank) weight = kLeastPaid + (1 - kLeastPaid) * weight;
   }
 
   Status plan_once(const std::vector<std::size_t>& todo) {
@@ -238,6 +280,7 @@ class JobPlanning {
             .nominal = nominal_.timing.ranks[rank],
             .op_ns = nominal_.op_ns[rank],
             .load = loads_[rank].load(),
+            .weights = weights_.empty() ? std::span<const float>() : weights_[rank],
             .wants_offers = wants_offers(),
             .is_tentative = loads_[rank].is_tentative()};
   }
@@ -336,6 +379,7 @@ class JobPlanning {
   std::vector<char> settled_;  ///< by place in ranks_
   std::vector<PlannedLoad> loads_;
   NominalStep nominal_;
+  simulate::StepWeights weights_;  ///< of what ranks add; empty: in full
   PlanOutcome outcome_;
 };
 
@@ -369,6 +413,10 @@ Result<PlanOutcome> plan_given(PlanRequest request) {
 
 bool PlanOutcome::fits() const {
   return is_whole && std::all_of(ranks.begin(), ranks.end(), [](const RankPlan& r) { return r.figures.fits; });
+}
+
+double PlanOutcome::highest_load() const {
+  return std::ranges::max_element(ranks, {}, [](const RankPlan& r) { return r.figures.load; })->figures.load;
 }
 
 Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {

@@ -89,7 +89,7 @@ struct Offer {
   const Rule* rule = nullptr;
   Plan plan;
   std::int64_t added_ns = 0;
-  std::int64_t recompute_ns = 0;  ///< of added_ns, on the compute lane
+  std::int64_t recompute_ns = 0;  ///< on the compute lane, hidden or not
 };
 
 struct RankFigures {
@@ -106,13 +106,17 @@ struct RankFigures {
   std::int64_t offload_ns = 0;                ///< of added_ns: exposed copies and overhead of that state
   Bytes host_bytes = 0;                       ///< pinned arena
   Bytes swapped_bytes_per_step = 0;           ///< one direction
-  std::int64_t recompute_ns = 0;              ///< compute lane
+  std::int64_t recompute_ns = 0;              ///< compute lane, less what is hidden
+  std::int64_t hidden_recompute_ns = 0;       ///< while the lane would wait for collectives
   std::int64_t exposed_communication_ns = 0;  ///< of recomputed collectives
   std::int64_t exposed_copy_ns = 0;
   std::int64_t copy_overhead_ns = 0;  ///< launches and memory bandwidth of copies
-  std::int64_t added_ns = 0;          ///< the sum of the four lines above
-  std::int64_t lower_bound_ns = 0;    ///< no plan that fits with the same state offloaded adds less (proven)
-  double lower_bound_percent = 0;     ///< of the keep-all step
+  std::int64_t added_ns = 0;          ///< recompute_ns and the three lines above
+  /// Of what is recomputed and copied, what lies on the longest path of the simulated step: other work of ours is done
+  /// while others are waited for.
+  std::int64_t paid_ns = 0;
+  std::int64_t lower_bound_ns = 0;  ///< no plan that fits with the same state offloaded adds less (proven)
+  double lower_bound_percent = 0;   ///< of the keep-all step
   /// Expert load up to which every step completes: the most that routing can send to one device, which no step exceeds;
   /// 1: nothing depends on routing. 0: the plan does not fit, or a layer cannot run in chunks (see `reason`).
   double worst_load_f = 1;
@@ -175,6 +179,8 @@ struct PlanOutcome {
   bool stopped = false;  ///< the search of a given step was stopped before its end; not part of a plan file
   bool is_whole = true;  ///< the ranks asked for are there: false of a trial that was of no use
   [[nodiscard]] bool fits() const;
+  /// Of its ranks, at which other plans compare with it. REQUIRES: ranks.
+  [[nodiscard]] double highest_load() const;
 };
 
 /// What no allocator of ours owns, of the budget of each rank.

@@ -59,6 +59,8 @@ struct Policy {
   bool offloads_state = false;
   /// Recomputation may run early, where the compute lane would wait for collectives (decide::sites::RunTime).
   bool hides_recompute = false;
+  /// What a rank adds counts by how much longer the step gets for it (simulate/step_weights.h).
+  bool prices_step = false;
   /// `decide` answers the same whatever the budgets: there is one plan, and nothing to search for where it does not
   /// fit. Without fallbacks and offloaded state.
   bool is_fixed = false;

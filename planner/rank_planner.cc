@@ -58,6 +58,7 @@ void fill_figures(const RankRequest& in, decide::RankProblem& problem, const Bui
   f.offload_ns = problem.state_offload().added_ns();
   f.swapped_bytes_per_step = built.cost.swapped_bytes;
   f.recompute_ns = built.cost.recompute_ns;
+  f.hidden_recompute_ns = built.cost.hidden_recompute_ns;
   f.exposed_communication_ns = built.cost.exposed_communication_ns;
   f.exposed_copy_ns = built.cost.exposed_copy_ns;
   f.copy_overhead_ns = built.cost.copy_overhead_ns;

@@ -4,6 +4,7 @@
 // nominal timeline is known.
 
 #include <optional>
+#include <span>
 
 #include "planner/planner.h"
 
@@ -14,6 +15,7 @@ struct RankRequest {
   const simulate::Timeline& nominal;  ///< of this rank, everything kept
   std::vector<std::int64_t> op_ns;    ///< per op
   double load = 1.0;
+  std::span<const float> weights;  ///< of what is added, per compute op (simulate/step_weights.h); empty: 1
   const Rule* rule = nullptr;  ///< asked alone, with all state on the device, in place of the policy and its fallbacks
   bool wants_offers = false;   ///< RankPlan::offers
   bool is_tentative = false;   ///< where the search finds nothing that fits, nothing else is tried or explained

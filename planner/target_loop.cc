@@ -24,6 +24,7 @@ constexpr Bytes kRoomyShare = 80;
 constexpr double kAsCheap = 1.02;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
+constexpr int kUnpricedSteps = 25;
 
 /// What no plan within the budgets adds less than, where the answers proved nothing.
 double lower_bound(decide::RankProblem& problem, const Budgets& budgets, const PlanRequest& request) {
@@ -56,10 +57,12 @@ class TargetLoop {
   }
 
   [[nodiscard]] TargetResult result() && {
-    const double bound_ns = bound_ns_          ? *bound_ns_
-                            : needs_no_bound() ? 0
-                                               : lower_bound(problem_, budgets_, in_.request);
-    return {.best = *std::move(best_), .bound_ns = bound_ns, .prices = std::move(prices_)};
+    const double priced_ns = bound_ns_          ? *bound_ns_
+                             : needs_no_bound() ? 0
+                                                : lower_bound(problem_, budgets_, in_.request);
+    const double bound_ns = added_bound(priced_ns);
+    return {
+        .best = *std::move(best_), .bound_ns = bound_ns, .priced_bound_ns = priced_ns, .prices = std::move(prices_)};
   }
 
  private:
@@ -112,6 +115,21 @@ class TargetLoop {
   [[nodiscard]] int most_attempts() const {
     if (problem_.is_flat()) return kMaxFlatAttempts;
     return is_brief() ? kMaxBriefAttempts : kMaxAttempts;
+  }
+
+  /// By prices as they would be where all that is added is paid.
+  [[nodiscard]] double added_bound(double priced_ns) {
+    if (problem_.is_flat() || !problem_.sites().is_priced) return priced_ns;
+    if (needs_no_bound() || !prices_ || !fits(*best_, budgets_)) return priced_ns;
+    const decide::gaps::GapProblem gaps = decide::sites::unpriced(problem_.sites(), problem_.gaps());
+    decide::gaps::Prices start = *prices_;
+    const double priced = static_cast<double>(best_->cost.priced_ns());
+    const double scale = priced > 0 ? static_cast<double>(best_->cost.added_ns()) / priced : 1;
+    for (double& price : start.device) price *= scale;
+    for (double& price : start.host) price *= scale;
+    return std::max(priced_ns, decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, budgets_.device),
+                                                         budgets_.device, budgets_.host, kUnpricedSteps, &start)
+                                   .bound);
   }
 
   /// Nothing is below what adds nothing, and of what does not fit no bound is told.
@@ -170,7 +188,7 @@ class TargetLoop {
     // answers nearly as cheap: what a rule asks for does not always cost more at a lower target.
     const bool is_fallback = in_.rule == nullptr && p.rule.name != in_.request.policy->name;
     p.dearer = problem_.size() > kSmallProblem && is_fallback && fits(*best_, budgets_) &&
-               static_cast<double>(answer.cost.added_ns()) >= kAsCheap * static_cast<double>(best_->cost.added_ns());
+               static_cast<double>(answer.cost.priced_ns()) >= kAsCheap * static_cast<double>(best_->cost.priced_ns());
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
     p.last_plan = answer.plan;
@@ -210,7 +228,7 @@ class TargetLoop {
     plan_.offers.push_back({.rule = &rule,
                             .plan = std::move(answer.plan),
                             .added_ns = added_ns,
-                            .recompute_ns = answer.cost.recompute_ns});
+                            .recompute_ns = answer.cost.recompute_ns + answer.cost.hidden_recompute_ns});
   }
 
   const RankRequest& in_;

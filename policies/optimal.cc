@@ -38,6 +38,7 @@ const plan::Policy kOptimal = {
     .decide = decide,
     .fallbacks = kFallbacks,
     .offloads_state = true,
-    .hides_recompute = true};
+    .hides_recompute = true,
+    .prices_step = true};
 
 }  // namespace tidemark::policies

@@ -96,24 +96,43 @@ class PlanCommand final : public Command {
                        [&](std::ostream& stream) { return formats::write_perfetto(stream, made.planned.outcome); });
   }
 
-  Status plan(plan::PlanRequest request, const Console& console, Material& made) const {
-    const plan::Policy* chosen = request.policy;
-    for (const plan::Policy& policy : policies::policies()) {
-      if (!compare_ && &policy != chosen) continue;
-      request.policy = &policy;
-      Result<Planned> planned = plan_with_progress(request, subject(), console);
+  Status plan(const plan::PlanRequest& request, const Console& console, Material& made) const {
+    Result<Planned> planned = plan_with_progress(request, subject(), console);
+    if (!planned) return planned.error();
+    made.planned = std::move(planned).value();
+    return compare_ || graph_.frontier ? compare(request, console, made) : Status{};
+  }
+
+  /// The plan asked for, whose ranks may each have a load of their own, beside others: all at the highest of those.
+  Status compare(plan::PlanRequest request, const Console& console, Material& made) const {
+    const auto plan = [&](const plan::PlanRequest& other) -> Result<plan::PlanOutcome> {
+      Result<Planned> planned = plan_with_progress(other, subject(), console);
       if (!planned) return planned.error();
-      if (compare_) made.results.push_back(formats::result_of(policy.name, planned.value().outcome));
-      if (&policy == chosen) made.planned = std::move(planned).value();
+      return std::move(planned).value().outcome;
+    };
+    std::optional<plan::PlanOutcome> at_load;
+    const bool varies = !request.step && !request.load && request.job.expert_load.coefficient_of_variation > 0;
+    if (varies) {
+      request.load = made.planned.outcome.highest_load();
+      Result<plan::PlanOutcome> again = plan(request);
+      if (!again) return again.error();
+      at_load = std::move(again).value();
+    }
+    const plan::PlanOutcome& asked = at_load ? *at_load : made.planned.outcome;
+    for (const plan::Policy& policy : policies::policies()) {
+      if (!compare_) break;
+      if (&policy == request.policy) {
+        made.results.push_back(formats::result_of(policy.name, asked));
+        continue;
+      }
+      plan::PlanRequest other = request;
+      other.policy = &policy;
+      const Result<plan::PlanOutcome> outcome = plan(other);
+      if (!outcome) return outcome.error();
+      made.results.push_back(formats::result_of(policy.name, outcome.value()));
     }
     if (!graph_.frontier || request.step) return {};
-    request.policy = chosen;
-    Result<std::vector<plan::BudgetPoint>> frontier = plan::budget_frontier(
-        request, made.planned.outcome, [&](const plan::PlanRequest& other) -> Result<plan::PlanOutcome> {
-          Result<Planned> planned = plan_with_progress(other, subject(), console);
-          if (!planned) return planned.error();
-          return std::move(planned).value().outcome;
-        });
+    Result<std::vector<plan::BudgetPoint>> frontier = plan::budget_frontier(request, asked, plan);
     if (!frontier) return frontier.error();
     made.frontier = std::move(frontier).value();
     return {};

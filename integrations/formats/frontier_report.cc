@@ -63,7 +63,9 @@ double percent_above(const plan::BudgetPoint& point) {
 
 std::string fit_text(const plan::BudgetPoint& point, const Line& line) {
   const std::ptrdiff_t over = std::ssize(point.ranks) - line.fitting;
-  return over == 0 ? "fits" : fmt::format("{} OVER", over);
+  if (over > 0) return fmt::format("{} OVER", over);
+  if (point.planned_bytes < point.budget_bytes) return fmt::format("as at {}", gib_text(point.planned_bytes));
+  return "fits";
 }
 
 }  // namespace
@@ -85,9 +87,13 @@ std::string frontier_text(std::span<const plan::BudgetPoint> points, Bytes asked
                fits ? ms_text(line.added_ns) : "", fits ? ms_text(line.recompute_ns) : "",
                fits ? gib_text(line.swapped_bytes) : "", std::string(marks, '#')});
   }
-  return "\nWhat memory buys (* the budget of this plan; budgets in GiB a rank; times modelled: step in s, the others "
-         "in ms of "
-         "the slowest rank; swap of all ranks one way in GiB; bars: step on keep-all)\n" +
+  return fmt::format(
+             "\nWhat memory buys, every plan for expert load f {:.2f} (* the budget asked for; budgets in GiB a rank; "
+             "times "
+             "modelled: step in s, the others in ms of the slowest rank; swap of all ranks one way in GiB; bars: step "
+             "on "
+             "keep-all)\n",
+             points.front().ranks.front().load) +
          table.text();
 }
 
@@ -98,6 +104,8 @@ std::string with_frontier(const std::string& json, std::span<const plan::BudgetP
     const Line line = line_of(point);
     const auto ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
     object["frontier"].push_back({{"budget_bytes", point.budget_bytes},
+                                  {"planned_bytes", point.planned_bytes},
+                                  {"load", point.ranks.front().load},
                                   {"fits", point.fits()},
                                   {"ranks_fit", line.fitting},
                                   {"step_ms", ms(point.step.step_ns)},

@@ -52,9 +52,11 @@ std::string overview(const std::vector<PolicyResult>& results) {
                fmt::format("{:.3f}", static_cast<double>(r.step.step_ns) / 1e9),
                fmt::format("{:.2f}", r.step.mfu_percent)});
   }
-  return "\nPolicies (peak and host of the worst rank, swap of all ranks one way, in GiB; times in ms per step and "
-         "rank, "
-         "modelled; recompute, comm and copies are means)\n" +
+  return fmt::format(
+             "\nPolicies, every plan for expert load f {:.2f} (peak and host of the worst rank, swap of all ranks one "
+             "way, "
+             "in GiB; times in ms per step and rank, modelled; recompute, comm and copies are means)\n",
+             results.front().ranks.front().load) +
          table.text();
 }
 

@@ -123,8 +123,8 @@ void add_rank_row(std::string& page, const plan::RankPlan& rank, Bytes full) {
     add(page, "<td>{}</td>", gib_text(bytes));
   }
   add(page, "<td class=\"total\">{}</td>", ms_text(f.added_ns));
-  for (const std::int64_t ns :
-       {f.recompute_ns, f.exposed_communication_ns, f.exposed_copy_ns, f.copy_overhead_ns, f.lower_bound_ns}) {
+  for (const std::int64_t ns : {f.paid_ns, f.recompute_ns, f.hidden_recompute_ns, f.exposed_communication_ns,
+                                f.exposed_copy_ns, f.copy_overhead_ns, f.lower_bound_ns}) {
     add(page, "<td>{}</td>", ms_text(ns));
   }
   add(page, "<td>{}</td><td class=\"l\">{}</td></tr>\n", any_load_text(f.worst_load_f), html_text(f.peak_op));
@@ -136,14 +136,16 @@ void add_ranks(std::string& page, const plan::PlanRequest& request, const plan::
   page +=
       "<h2>Ranks</h2>\n<p class=\"soft\">Sizes in GiB per device, times in ms per step, modelled. Added time is "
       "recompute "
-      "+ repeated communication that stays exposed + exposed copies + what copies take from the compute lane. The "
-      "lower "
+      "+ repeated communication that stays exposed + exposed copies + what copies take from the compute lane; paid is "
+      "what of recomputation and copies lies on the longest path of the step, and hidden what is recomputed while the "
+      "lane waits for collectives. The lower "
       "bound is proven: no plan that fits with the same state offloaded adds less. Every step completes at "
       "any expert load up to the last figure, the most that routing can send to one device.</p>\n"
       "<div class=\"scroll\"><table><thead><tr><th>rank</th><th>f</th>"
       "<th class=\"l\">held at the peak<small>red: budget</small></th><th>peak</th><th>spare</th><th>static</th>"
       "<th>activations</th><th>reserve</th><th>host<small>pinned</small></th><th>swapped<small>one way</small></th>"
-      "<th>added<small>ms</small></th><th>recompute</th><th>comm</th><th>copies<small>exposed</small></th>"
+      "<th>added<small>ms</small></th><th>paid</th><th>recompute</th><th>hidden</th><th>comm</"
+      "th><th>copies<small>exposed</small></th>"
       "<th>copies<small>overhead</small></th><th>lower<small>bound, ms</small></th><th>any load<small>up "
       "to</small></th>"
       "<th class=\"l\">peak is at</th></tr></thead><tbody>\n";

@@ -231,10 +231,12 @@ void walk(V& v, Maybe<plan::RankFigures> auto& f) {
   v("host_bytes", f.host_bytes);
   v("swapped_bytes_per_step", f.swapped_bytes_per_step);
   v("recompute_ns", f.recompute_ns);
+  v.unless_default("hidden_recompute_ns", f.hidden_recompute_ns, std::int64_t{0});
   v("exposed_communication_ns", f.exposed_communication_ns);
   v("exposed_copy_ns", f.exposed_copy_ns);
   v("copy_overhead_ns", f.copy_overhead_ns);
   v("added_ns", f.added_ns);
+  v.unless_default("paid_ns", f.paid_ns, std::int64_t{0});
   v("lower_bound_ns", f.lower_bound_ns);
   v("lower_bound_percent", f.lower_bound_percent);
   v("worst_load_f", f.worst_load_f);

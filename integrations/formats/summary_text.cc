@@ -37,17 +37,33 @@ std::string parameters_line(const plan::PlanOutcome& outcome) {
 }
 
 std::string rank_table(const plan::PlanOutcome& outcome) {
-  TextTable table({"rank", "f", "peak", "spare", "static", "activations", "reserve", "host", "swap", "added ms",
-                   "recompute", "comm", "exposed copy", "copy cost", "bound ms", "bound %", "any load up to", ""},
-                  {17});
+  TextTable table(
+      {"rank",     "f",        "peak",           "spare",     "static", "activations", "reserve",      "host",
+       "swap",     "added ms", "paid ms",        "recompute", "hidden", "comm",        "exposed copy", "copy cost",
+       "bound ms", "bound %",  "any load up to", ""},
+      {19});
   for (const plan::RankPlan& rank : outcome.ranks) {
     const plan::RankFigures& f = rank.figures;
-    table.add({fmt::format("{}", f.rank), fmt::format("{:.2f}", f.load), gib_text(f.peak_bytes),
-               gib_text(f.budget_bytes - f.peak_bytes), gib_text(f.static_bytes), gib_text(f.activation_peak_bytes),
-               gib_text(f.reserve_bytes), gib_text(f.host_bytes), gib_text(f.swapped_bytes_per_step),
-               ms_text(f.added_ns), ms_text(f.recompute_ns), ms_text(f.exposed_communication_ns),
-               ms_text(f.exposed_copy_ns), ms_text(f.copy_overhead_ns), ms_text(f.lower_bound_ns),
-               fmt::format("{:.3f}", f.lower_bound_percent), any_load_text(f.worst_load_f), f.fits ? "fits" : "OVER"});
+    table.add({fmt::format("{}", f.rank),
+               fmt::format("{:.2f}", f.load),
+               gib_text(f.peak_bytes),
+               gib_text(f.budget_bytes - f.peak_bytes),
+               gib_text(f.static_bytes),
+               gib_text(f.activation_peak_bytes),
+               gib_text(f.reserve_bytes),
+               gib_text(f.host_bytes),
+               gib_text(f.swapped_bytes_per_step),
+               ms_text(f.added_ns),
+               ms_text(f.paid_ns),
+               ms_text(f.recompute_ns),
+               ms_text(f.hidden_recompute_ns),
+               ms_text(f.exposed_communication_ns),
+               ms_text(f.exposed_copy_ns),
+               ms_text(f.copy_overhead_ns),
+               ms_text(f.lower_bound_ns),
+               fmt::format("{:.3f}", f.lower_bound_percent),
+               any_load_text(f.worst_load_f),
+               f.fits ? "fits" : "OVER"});
   }
   return "\nRanks (sizes in GiB; times in ms per step, modelled)\n" + table.text();
 }

@@ -76,25 +76,24 @@ bool OpPrices::varies(OpTemplateId op) const {
          (of != kNoBlock && blocks_[static_cast<std::size_t>(of)].all.routed_s > 0);
 }
 
+OpTimes::OpTimes(const Graph& graph, const Machine& machine, double time_scale)
+    : graph_(graph), prices_(graph, machine), time_scale_(time_scale), known_(graph.op_templates.size()) {}
+
+std::int64_t OpTimes::ns(OpTemplateId op, SiteId site) {
+  const double load = site == kNone<SiteId> ? 1.0 : static_cast<double>(graph_.sites[row(site)].fullest_load);
+  Known& last = known_[row(op)];
+  if (last.load != load) {
+    const double scale = graph_.op_templates[row(op)].lane == Lane::compute ? time_scale_ : 1.0;
+    last = {.load = load, .ns = std::llround(scale * prices_.chunk_ns(op, load, 1))};
+  }
+  return last.ns;
+}
+
 std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine, double time_scale) {
-  // Almost every site of a template has the load of the one before it, so the last time of each template is kept.
-  struct Known {
-    double load = -1;
-    std::int64_t ns = 0;
-  };
-  const OpPrices prices(graph, machine);
-  std::vector<Known> known(graph.op_templates.size());
+  OpTimes times(graph, machine, time_scale);
   std::vector<std::int64_t> durations;
   durations.reserve(graph.ops.size());
-  for (const Op& op : graph.ops) {
-    const double load = op.site == kNone<SiteId> ? 1.0 : static_cast<double>(graph.sites[row(op.site)].fullest_load);
-    Known& last = known[row(op.op_template)];
-    if (last.load != load) {
-      const double scale = graph.op_templates[row(op.op_template)].lane == Lane::compute ? time_scale : 1.0;
-      last = {.load = load, .ns = std::llround(scale * prices.chunk_ns(op.op_template, load, 1))};
-    }
-    durations.push_back(last.ns);
-  }
+  for (const Op& op : graph.ops) durations.push_back(times.ns(op.op_template, op.site));
   return durations;
 }
 

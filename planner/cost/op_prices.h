@@ -68,6 +68,26 @@ class OpPrices {
   std::vector<std::int32_t> block_of_;  ///< per op template; -1: none that launches anything
 };
 
+/// Times of ops one after another: almost every site has the load of the one before it, so the last time of each
+/// template is kept. Holds references to both. One thread.
+class OpTimes {
+ public:
+  /// `time_scale` multiplies compute-lane times (1: as modelled).
+  OpTimes(const Graph& graph, const Machine& machine, double time_scale);
+  /// At the load of the site; kNone: 1.
+  [[nodiscard]] std::int64_t ns(OpTemplateId op, SiteId site);
+
+ private:
+  struct Known {
+    double load = -1;
+    std::int64_t ns = 0;
+  };
+  const Graph& graph_;
+  OpPrices prices_;
+  double time_scale_;
+  std::vector<Known> known_;  ///< per op template
+};
+
 /// Per op of the graph; `time_scale` multiplies compute-lane times (1: as modelled).
 [[nodiscard]] std::vector<std::int64_t> op_durations(const Graph& graph, const Machine& machine,
                                                      double time_scale = 1.0);

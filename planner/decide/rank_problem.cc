@@ -16,7 +16,7 @@ struct RankProblem::Sites {
 
 RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine,
                          const simulate::Timeline& nominal, std::vector<std::int64_t> op_ns, Bytes host_budget_bytes,
-                         FlatOptions options, sites::OffloadChoice offload, sites::RunTime run_time)
+                         FlatOptions options, sites::ProblemOptions sites)
     : graph_(graph),
       liveness_(liveness),
       machine_(machine),
@@ -24,8 +24,7 @@ RankProblem::RankProblem(const Graph& graph, const Liveness& liveness, const Mac
       op_ns_(std::move(op_ns)),
       host_budget_bytes_(host_budget_bytes),
       options_(std::move(options)),
-      offload_(std::move(offload)),
-      run_time_(run_time),
+      sites_options_(std::move(sites)),
       is_flat_(flat::is_flat(graph)) {}
 
 RankProblem::~RankProblem() = default;
@@ -33,7 +32,7 @@ RankProblem::~RankProblem() = default;
 Status RankProblem::check() {
   if (is_flat_ || sites_ != nullptr) return {};
   Result<sites::DecisionProblem> problem =
-      sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_, run_time_);
+      sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, sites_options_);
   if (!problem) return problem.error();
   sites_ = std::make_unique<Sites>(std::move(problem).value());
   return {};
@@ -42,7 +41,7 @@ Status RankProblem::check() {
 RankProblem::Sites& RankProblem::made_sites() {
   if (sites_ == nullptr)
     sites_ = std::make_unique<Sites>(
-        sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, offload_, run_time_).value());
+        sites::build_problem(graph_, liveness_, machine_, nominal_, op_ns_, sites_options_).value());
   return *sites_;
 }
 

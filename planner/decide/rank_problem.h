@@ -32,7 +32,7 @@ class RankProblem {
   /// Borrowed arguments must outlive the problem.
   RankProblem(const Graph& graph, const Liveness& liveness, const Machine& machine, const simulate::Timeline& nominal,
               std::vector<std::int64_t> op_ns, Bytes host_budget_bytes, FlatOptions options = {},
-              sites::OffloadChoice offload = {}, sites::RunTime run_time = sites::RunTime::late);
+              sites::ProblemOptions sites = {});
   ~RankProblem();
 
   /// The schedule with everything kept can be made: what both views are built on. Errors (internal).
@@ -73,8 +73,7 @@ class RankProblem {
   std::vector<std::int64_t> op_ns_;
   Bytes host_budget_bytes_;
   FlatOptions options_;
-  sites::OffloadChoice offload_;
-  sites::RunTime run_time_;
+  sites::ProblemOptions sites_options_;
   bool is_flat_;
   std::unique_ptr<Sites> sites_;
   std::unique_ptr<flat::Problem> flat_;

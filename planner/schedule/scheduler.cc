@@ -579,7 +579,7 @@ cost::CopyCost copy_cost(const Graph& graph, const Task& copy, const Machine& ma
 
 std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,
                                          double time_scale) {
-  const cost::OpPrices prices(graph, machine);
+  cost::OpTimes times(graph, machine, time_scale);
   std::vector<std::int64_t> durations;
   durations.reserve(schedule.tasks.size());
   for (const Task& task : schedule.tasks) {
@@ -587,9 +587,7 @@ std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& sch
       durations.push_back(copy_cost(graph, task, machine).link_ns);
       continue;
     }
-    const std::int64_t ns = prices.ns(task.op_template, static_cast<double>(graph.sites[row(task.site)].fullest_load));
-    durations.push_back(task.lane == Lane::compute ? static_cast<std::int64_t>(static_cast<double>(ns) * time_scale)
-                                                   : ns);
+    durations.push_back(times.ns(task.op_template, task.site));
   }
   return durations;
 }

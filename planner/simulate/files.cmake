@@ -4,4 +4,5 @@ set(TIDEMARK_SIMULATE_FILES
   simulate/pass_clock.cc
   simulate/pass_times.cc
   simulate/simulator.cc
-  simulate/split_step.cc)
+  simulate/split_step.cc
+  simulate/step_weights.cc)

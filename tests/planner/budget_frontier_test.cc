@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tidemark::plan {
 namespace {
 
@@ -79,6 +81,30 @@ TEST(BudgetFrontier, EndsWhereMoreMemoryChangesNothing) {
   });
   EXPECT_EQ(points.value().size(), 2U);
   EXPECT_EQ(calls, 2);
+}
+
+/// A search that does worse with 60 GiB than with 59.
+TEST(BudgetFrontier, MoreMemoryNeverMakesAStepLonger) {
+  const auto stepped = [](Bytes budget) {
+    PlanOutcome outcome = planned(budget);
+    outcome.step.step_ns = budget == 60 * kGiB ? 9'000'000 : std::max<Bytes>(0, kAll - budget) / kGiB * 100'000;
+    return outcome;
+  };
+  PlanRequest request;
+  request.budget_bytes = 60 * kGiB;
+  const std::vector<BudgetPoint> points =
+      budget_frontier(request, stepped(60 * kGiB), [&](const PlanRequest& other) -> Result<PlanOutcome> {
+        return stepped(*other.budget_bytes);
+      }).value();
+  const auto asked = std::ranges::find(points, 60 * kGiB, &BudgetPoint::budget_bytes);
+  ASSERT_NE(asked, points.end());
+  EXPECT_EQ(asked->planned_bytes, 59 * kGiB);
+  EXPECT_EQ(asked->step.step_ns, 4'100'000);
+  EXPECT_EQ(asked->ranks.front().budget_bytes, 60 * kGiB);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    EXPECT_LE(points[i].step.step_ns, points[i - 1].step.step_ns) << points[i].budget_bytes;
+    if (points[i].budget_bytes != 60 * kGiB) EXPECT_EQ(points[i].planned_bytes, points[i].budget_bytes);
+  }
 }
 
 TEST(BudgetFrontier, AnErrorIsTheAnswer) {

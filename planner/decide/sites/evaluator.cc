@@ -1,6 +1,7 @@
 #include "planner/decide/sites/evaluator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -62,43 +63,57 @@ void Evaluator::add_transients(const SiteClass& c, SiteId site, const SiteEffect
   if (pos >= 0) add(pos, pos, largest);
 }
 
-void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
+/// What of that is not paid, ns.
+double Evaluator::apply_site(const gaps::Choice& choice, std::int32_t site_class, std::size_t site,
+                             Evaluation& result) {
   const DecisionProblem& p = problem_;
-  for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
-    const SiteClass& c = p.classes[ci];
+  const SiteClass& c = p.classes[static_cast<std::size_t>(site_class)];
+  const std::int32_t first = c.first_gap[site];
+  const SiteEffect& effect = effects_.get(site_class, choice, first);
+  const auto ops = p.ops_of(c.sites[site]);
+  const std::int64_t recompute_ns = effect.compute_ns - effect.hidden_ns;
+  result.recompute_ns += recompute_ns;
+  result.hidden_recompute_ns += effect.hidden_ns;
+  result.exposed_communication_ns += effect.exposed_communication_ns;
+  add_transients(c, c.sites[site], effect);
+  std::int64_t begin_ns = 0, end_ns = recompute_ns + effect.exposed_communication_ns;
+  for (std::size_t k = 0; k < c.slots.size(); ++k) {
+    const auto g = static_cast<std::size_t>(first) + k;
+    if (choice[g] == Action::keep) continue;
+    const GapRow& gap = p.gaps[g];
+    // A position past the site's own ops means the gap ends at another site's op, which is gap.after itself.
+    const auto back = static_cast<std::size_t>(effect.back_pos[k]);
+    const OpId needed = back < ops.size() ? std::min(ops[back], gap.gap.after) : gap.gap.after;
+    if (choice[g] == Action::recompute) {
+      freed_from_[g] = gap.free_from;
+      freed_until_[g] = std::max(gap.free_from, 2 * p.clock_of[row(needed)] - 1);
+      delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;
+      delta_[static_cast<std::size_t>(freed_until_[g])] += gap.bytes;
+    } else {
+      result.swapped_bytes += gap.bytes;
+      result.copy_overhead_ns += gap.copy_out.compute_ns + gap.copy_in.compute_ns;
+      begin_ns += gap.copy_out.compute_ns;
+      end_ns += gap.copy_in.compute_ns;
+      needed_[g] = needed;
+    }
+  }
+  const SiteClass::Paid& paid = c.paid[site];
+  return (1 - paid.begin) * static_cast<double>(begin_ns) + (1 - paid.end) * static_cast<double>(end_ns);
+}
+
+void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
+  double unpaid_ns = 0;
+  for (std::size_t ci = 0; ci < problem_.classes.size(); ++ci) {
+    const SiteClass& c = problem_.classes[ci];
     for (std::size_t s = 0; s < c.sites.size(); ++s) {
-      const std::int32_t first = c.first_gap[s];
-      const auto begin = choice.begin() + first;
+      const auto begin = choice.begin() + c.first_gap[s];
       if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(c.slots.size()),
                       [](Action a) { return a == Action::keep; }))
         continue;
-
-      const SiteEffect& effect = effects_.get(static_cast<std::int32_t>(ci), choice, first);
-      const auto ops = p.ops_of(c.sites[s]);
-      result.recompute_ns += effect.compute_ns - effect.hidden_ns;
-      result.hidden_recompute_ns += effect.hidden_ns;
-      result.exposed_communication_ns += effect.exposed_communication_ns;
-      add_transients(c, c.sites[s], effect);
-      for (std::size_t k = 0; k < c.slots.size(); ++k) {
-        const auto g = static_cast<std::size_t>(first) + k;
-        if (choice[g] == Action::keep) continue;
-        const GapRow& gap = p.gaps[g];
-        // A position past the site's own ops means the gap ends at another site's op, which is gap.after itself.
-        const auto back = static_cast<std::size_t>(effect.back_pos[k]);
-        const OpId needed = back < ops.size() ? std::min(ops[back], gap.gap.after) : gap.gap.after;
-        if (choice[g] == Action::recompute) {
-          freed_from_[g] = gap.free_from;
-          freed_until_[g] = std::max(gap.free_from, 2 * p.clock_of[row(needed)] - 1);
-          delta_[static_cast<std::size_t>(freed_from_[g])] -= gap.bytes;
-          delta_[static_cast<std::size_t>(freed_until_[g])] += gap.bytes;
-        } else {
-          result.swapped_bytes += gap.bytes;
-          result.copy_overhead_ns += gap.copy_out.compute_ns + gap.copy_in.compute_ns;
-          needed_[g] = needed;
-        }
-      }
+      unpaid_ns += apply_site(choice, static_cast<std::int32_t>(ci), s, result);
     }
   }
+  result.unpaid_ns = std::llround(unpaid_ns);
 }
 
 void Evaluator::list_copy_rows() {
@@ -239,7 +254,7 @@ gaps::Pricing Evaluator::price(const gaps::Choice& choice) {
   const Evaluation evaluation = evaluate(choice);
   return {.peak_bytes = evaluation.peak_bytes,
           .host_peak_bytes = evaluation.host_peak_bytes,
-          .added_cost = evaluation.added_ns(),
+          .added_cost = evaluation.priced_ns(),
           .exposed_copy_cost = evaluation.exposed_copy_ns};
 }
 

@@ -58,6 +58,7 @@ class Evaluator final : public gaps::Pricer {
   };
   void work_out(const gaps::Choice& choice, Evaluation& result);
   void apply_sites(const gaps::Choice& choice, Evaluation& result);
+  double apply_site(const gaps::Choice& choice, std::int32_t site_class, std::size_t site, Evaluation& result);
   void add_transients(const SiteClass& site_class, SiteId site, const SiteEffect& effect);
   void apply_copies(const gaps::Choice& choice, Evaluation& result);
   void list_copy_rows();

@@ -273,6 +273,28 @@ void place_gaps_on_clock(DecisionProblem& p) {
   }
 }
 
+/// By the mean over the gaps of a site: where they begin, and where they end.
+void price_sites(DecisionProblem& p, std::span<const float> weights) {
+  p.is_priced = !weights.empty();
+  const auto weight_at = [&](OpId op) {
+    return static_cast<double>(weights[std::min(weights.size() - 1, static_cast<std::size_t>(p.clock_of[row(op)]))]);
+  };
+  for (SiteClass& c : p.classes) {
+    c.paid.assign(c.sites.size(), {});
+    if (!p.is_priced || c.slots.empty()) continue;
+    for (std::size_t s = 0; s < c.sites.size(); ++s) {
+      SiteClass::Paid sum{.begin = 0, .end = 0};
+      for (std::size_t k = 0; k < c.slots.size(); ++k) {
+        const Gap& gap = p.gaps[static_cast<std::size_t>(c.first_gap[s]) + k].gap;
+        sum.begin += weight_at(gap.before);
+        sum.end += weight_at(gap.after);
+      }
+      const auto gaps = static_cast<double>(c.slots.size());
+      c.paid[s] = {.begin = sum.begin / gaps, .end = sum.end / gaps};
+    }
+  }
+}
+
 OffloadInput offload_input(const DecisionProblem& p) {
   return {.graph = *p.graph,
           .liveness = *p.liveness,
@@ -320,7 +342,7 @@ std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_
 
 Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness, const Machine& machine,
                                       const simulate::Timeline& nominal, std::vector<std::int64_t> op_ns,
-                                      const OffloadChoice& offload, RunTime run_time, std::int32_t min_gap_ops) {
+                                      const ProblemOptions& options) {
   DecisionProblem p{
       .graph = &graph, .liveness = &liveness, .machine = &machine, .nominal = &nominal, .op_ns = std::move(op_ns)};
   p.template_ns.assign(graph.op_templates.size(), 0);
@@ -328,15 +350,16 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
   index_site_ops(p);
   index_clock(p);
   find_lane_idle(p);
-  p.runs_early =
-      run_time == RunTime::hidden && std::ranges::any_of(p.lane_idle_ns, [](std::int64_t ns) { return ns > 0; });
+  p.runs_early = options.run_time == RunTime::hidden &&
+                 std::ranges::any_of(p.lane_idle_ns, [](std::int64_t ns) { return ns > 0; });
 
-  if (Status s = find_base(p, offload); !s) return s.error();
+  if (Status s = find_base(p, options.offload); !s) return s.error();
   for (const Storage& s : graph.storages)
     if (graph.storage_templates[row(s.storage_template)].persists()) p.static_bytes += s.bytes;
   p.static_bytes -= p.state.bytes;
-  form_classes(p, longest_gaps(graph, liveness, min_gap_ops));
+  form_classes(p, longest_gaps(graph, liveness, options.min_gap_ops));
   place_gaps_on_clock(p);
+  price_sites(p, options.weights);
   return p;
 }
 

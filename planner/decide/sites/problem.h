@@ -64,6 +64,12 @@ struct SiteClass {
   };
   std::vector<Unit> units;
   std::vector<std::int32_t> unit_order;  ///< units with a recipe, sources before dependents
+
+  /// The part of what a site adds that the step gets longer by: where its gaps begin, and where they end.
+  struct Paid {
+    double begin = 1, end = 1;
+  };
+  std::vector<Paid> paid;  ///< per site
 };
 
 struct DecisionProblem {
@@ -78,6 +84,7 @@ struct DecisionProblem {
   std::vector<std::int64_t> clock_start_ns;     ///< per compute op, nominal start, ascending
   /// Per compute op: how long the lane waits ahead of it for collectives of this rank, with everything kept.
   std::vector<std::int64_t> lane_idle_ns;
+  bool is_priced = false;         ///< not all that is added is paid (SiteClass::paid)
   bool runs_early = false;        ///< recomputation may run ahead of where it is needed, to be hidden (RunTime)
   std::vector<Bytes> base_bytes;  ///< per half-step: device bytes with everything kept
   Bytes static_bytes = 0;         ///< what persists on the device
@@ -105,13 +112,22 @@ struct DecisionProblem {
 /// the compute lane waits for collectives, which takes memory for longer.
 enum class RunTime : std::uint8_t { late, hidden };
 
+struct ProblemOptions {
+  OffloadChoice offload;  ///< which state is offloaded is given
+  RunTime run_time = RunTime::hidden;
+  /// Per compute op: by how much the step gets longer for each ns that is added there (simulate/step_weights.h); empty:
+  /// by all of it.
+  std::span<const float> weights;
+  std::int32_t min_gap_ops = 2;
+};
+
 /// Builds the problem. Only the longest gap of each storage is open to decision, and only if it is at least
-/// `min_gap_ops` ops long; which state is offloaded is given. Borrowed arguments must outlive the problem. Errors:
-/// those of the keep-all schedule.
+/// `min_gap_ops` ops long. Borrowed arguments must outlive the problem, `weights` the call. Errors: those of the
+/// keep-all schedule.
 [[nodiscard]] Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& liveness,
                                                     const Machine& machine, const simulate::Timeline& nominal,
-                                                    std::vector<std::int64_t> op_ns, const OffloadChoice& offload = {},
-                                                    RunTime run_time = RunTime::hidden, std::int32_t min_gap_ops = 2);
+                                                    std::vector<std::int64_t> op_ns,
+                                                    const ProblemOptions& options = {});
 
 /// The copies of state that a choice comes to. REQUIRES: the problem is without one.
 [[nodiscard]] StateOffload offload_beside(const DecisionProblem& problem, const OffloadChoice& choice);

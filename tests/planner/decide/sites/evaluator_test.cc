@@ -203,8 +203,8 @@ TEST(Evaluator, RecomputationHidesWhereTheLaneWaitsForCollectives) {
     ASSERT_TRUE(schedule.ok()) << schedule.error().message;
     EXPECT_EQ(added_alone_ns(f->problem, schedule.value()), cost.added_ns()) << c.norm_ns << ", " << c.reads_ahead;
 
-    const Result<DecisionProblem> late =
-        build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns, {}, RunTime::late);
+    const Result<DecisionProblem> late = build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns,
+                                                       {.offload = {}, .run_time = RunTime::late, .weights = {}});
     ASSERT_TRUE(late.ok());
     Evaluator without(late.value());
     const std::int64_t at_need_ns = c.reads_ahead ? 0 : 2900;

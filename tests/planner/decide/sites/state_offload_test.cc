@@ -38,7 +38,8 @@ OffloadChoice random_prefix(const RankFixture& f, Bytes budget, std::mt19937& ra
 }
 
 DecisionProblem problem_with(const RankFixture& f, const OffloadChoice& choice) {
-  Result<DecisionProblem> problem = build_problem(f.graph, f.liveness, f.machine, f.nominal, f.op_ns, choice);
+  Result<DecisionProblem> problem =
+      build_problem(f.graph, f.liveness, f.machine, f.nominal, f.op_ns, {.offload = choice, .weights = {}});
   EXPECT_TRUE(problem.ok()) << problem.error().message;
   return std::move(problem).value();
 }
