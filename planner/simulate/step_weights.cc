@@ -198,6 +198,10 @@ class PathGraph {
       const Sender& sender = senders.at({m.peer_rank, static_cast<std::int32_t>(rank), m.tag});
       n.sender = sender.at;
       n.message_slack_ns += sender.slack_ns;
+      // A point is reached as soon as what it waits for is: what this view leaves out is taken to be rigid.
+      const double loose_ns = std::min(n.lane_slack_ns, n.message_slack_ns);
+      n.lane_slack_ns -= loose_ns;
+      n.message_slack_ns -= loose_ns;
     }
   }
 

@@ -301,8 +301,7 @@ std::string ladder(int layers) {
   return "G " + std::to_string(nodes) + " " + std::to_string(edge_count) + "\n" + text + edges;
 }
 
-/// With the frontier a budget has the answer it has without, but that of one too low the whole search knows more. Of
-/// more than 100 ops the budget is searched by itself without: that is no worse.
+/// Without the frontier a budget is searched by itself, which is no worse; of one too low the whole search knows more.
 TEST(PlanGraph, FrontiersAgreeWithTheAnswerBesideThem) {
   const Workplace place;
   place.write("ladder.graph", ladder(50));
@@ -322,11 +321,10 @@ TEST(PlanGraph, FrontiersAgreeWithTheAnswerBesideThem) {
             planned("40B", 1, false)["ranks"][0]["smallest_budget_bytes"]);
   const Json& point = points[points.size() / 2];
   const std::string budget = std::to_string(point["peak_bytes"].get<std::int64_t>()) + "B";
-  Json with = planned(budget, 0, true);
+  const Json with = planned(budget, 0, true);
   EXPECT_GE(with["captured"]["added_cost"], point["added_cost"]);  // addresses may take more than what is live
   EXPECT_EQ(with["captured"]["frontier"], points);
-  with["captured"].erase("frontier");
-  EXPECT_EQ(with, planned(budget, 0, false));
+  EXPECT_LE(planned(budget, 0, false)["captured"]["added_cost"], with["captured"]["added_cost"]);
   graph = "longer.graph";
   for (const char* longer : {"930B", "1500B"})
     EXPECT_LE(planned(longer, 0, false)["captured"]["added_cost_percent"].get<double>(),

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -31,7 +32,8 @@ plan::PlanRequest request_for(const std::string& model, const std::string& devic
           .load = 1.0};
 }
 
-TEST(ShippedModels, OptimalIsNeverDearerOnDeepSeek) {
+/// Single ranks may add more than by a simpler policy, where the step does not get longer for it.
+TEST(ShippedModels, NoStepIsShorterThanOfOptimalOnDeepSeek) {
   for (const Bytes budget : {30 * kGiB, 50 * kGiB}) {
     const Result<plan::PlanOutcome> optimal =
         plan::plan_step(request_for("deepseek-v3-671b.yaml", "h100-80g.yaml", "optimal", budget));
@@ -43,11 +45,7 @@ TEST(ShippedModels, OptimalIsNeverDearerOnDeepSeek) {
       for (std::size_t r = 0; r < other.value().ranks.size(); ++r) {
         const plan::RankFigures& a = optimal.value().ranks[r].figures;
         const plan::RankFigures& b = other.value().ranks[r].figures;
-        if (!b.fits) continue;
-        EXPECT_TRUE(a.fits) << policy.name << ", rank " << r;
-        if (a.rule == "optimal") {
-          EXPECT_LE(a.added_ns, b.added_ns) << policy.name << ", rank " << r << ", budget " << format_bytes(budget);
-        }
+        EXPECT_TRUE(a.fits || !b.fits) << policy.name << ", rank " << r;
       }
       if (optimal.value().fits() && other.value().fits()) {
         EXPECT_LE(optimal.value().step.step_ns, other.value().step.step_ns) << policy.name;
@@ -75,6 +73,32 @@ TEST(ShippedModels, RecomputedCommunicationIsPricedOnKimi) {
     // With those exchanges taken for hidden, 4.2 % at load 1.2.
     const plan::StepFigures& step = optimal.value().step;
     EXPECT_LE(step.step_ns - step.keep_all_step_ns, step.keep_all_step_ns / 40) << load;
+  }
+}
+
+/// Where the search once ended far above its bound: 1,605 ms for 404 on rank 2 at 60.5 GiB, and no less with more
+/// memory.
+TEST(ShippedModels, EveryRankIsNearItsBoundOnDeepSeekV2) {
+  const std::optional<std::filesystem::path> path = testing::data_path("models/deepseek-v2.yaml");
+  if (!path) GTEST_SKIP() << "no reference data";
+  plan::PlanRequest request = request_for("small-mla-moe.yaml", "ascend-910b-64g.yaml", "optimal", 0);
+  request.job = formats::read_job(testing::text_of(*path), "deepseek-v2.yaml").value();
+  std::int64_t last_ns = std::numeric_limits<std::int64_t>::max();
+  for (const double gib : {60.5, 61.5, 62.5}) {
+    request.budget_bytes = static_cast<Bytes>(gib * static_cast<double>(kGiB));
+    request.policy = find_policy("optimal");
+    const Result<plan::PlanOutcome> optimal = plan::plan_step(request);
+    request.policy = find_policy("greedy");
+    const Result<plan::PlanOutcome> greedy = plan::plan_step(request);
+    ASSERT_TRUE(optimal.ok() && greedy.ok());
+    ASSERT_TRUE(optimal.value().fits());
+    const std::int64_t step_ns = optimal.value().step.step_ns;
+    EXPECT_LE(step_ns, greedy.value().step.step_ns) << gib;
+    EXPECT_LT(step_ns, last_ns) << "more memory buys nothing at " << gib;
+    last_ns = step_ns;
+    for (const plan::RankPlan& rank : optimal.value().ranks)
+      EXPECT_LE(rank.figures.added_ns, 2 * rank.figures.lower_bound_ns + 10'000'000)
+          << "rank " << rank.figures.rank << " at " << gib;
   }
 }
 
