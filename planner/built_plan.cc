@@ -94,7 +94,7 @@ bool fits(const BuiltPlan& built, const Budgets& budgets) {
 
 bool is_better(const BuiltPlan& a, const BuiltPlan& b, const Budgets& budgets) {
   if (fits(a, budgets) != fits(b, budgets)) return fits(a, budgets);
-  return fits(a, budgets) ? a.cost.priced_ns() < b.cost.priced_ns() : a.height() < b.height();
+  return fits(a, budgets) ? a.cost.weighted_ns() < b.cost.weighted_ns() : a.height() < b.height();
 }
 
 }  // namespace tidemark::plan

@@ -51,7 +51,7 @@ struct BuiltPlan {
                                            const Budgets& budgets, const PlanRequest& request);
 
 [[nodiscard]] bool fits(const BuiltPlan& built, const Budgets& budgets);
-/// One that fits, then the one that adds least, or else is lowest.
+/// One that fits, then the one of least weighted cost, or else the lowest.
 [[nodiscard]] bool is_better(const BuiltPlan& a, const BuiltPlan& b, const Budgets& budgets);
 
 }  // namespace tidemark::plan

@@ -21,13 +21,15 @@ class OffloadLoop {
   OffloadLoop(const RankRequest& in, const Budgets& budgets, RankPlan& plan)
       : in_(in), budgets_(budgets), plan_(plan) {}
 
-  /// Recomputation that is hidden takes memory for longer: where nothing fits so, it runs late.
+  /// Recomputation that is hidden takes memory for longer: where nothing fits so, or nothing near what it would add by
+  /// the bound, it runs late as well.
   Status run() {
     using decide::sites::RunTime;
     if (Status s = run(in_.request.policy->hides_recompute ? RunTime::hidden : RunTime::late); !s) return s;
+    if (whole_->is_flat() || !whole_->sites().runs_early) return {};
     const bool is_found = best_.problem != nullptr && fits(best_.best, budgets_);
-    if (is_found || whole_->is_flat() || !whole_->sites().runs_early) return {};
-    return run(RunTime::late);
+    const bool is_near = in_.request.is_brief || has_plan_within(kFarAbove / kDoubt * best_.weighted_bound_ns);
+    return is_found && is_near ? Status{} : run(RunTime::late);
   }
 
   [[nodiscard]] OffloadResult result() && { return std::move(best_); }
@@ -55,6 +57,7 @@ class OffloadLoop {
   /// A search takes as long as all before it: state is offloaded, or more or less of it, where that promises to add
   /// less by a tenth and by a thousandth of the step.
   static constexpr double kDoubt = 1.1;
+  static constexpr double kFarAbove = 1.5;  ///< times the bound
   static constexpr std::int64_t kWorthShare = 1000;
 
   /// A share of the state, what its copies add and a bound of what is left to decide.
@@ -92,7 +95,8 @@ class OffloadLoop {
 
   [[nodiscard]] bool has_plan_within(double added_ns) const {
     return best_.problem != nullptr && fits(best_.best, budgets_) &&
-           static_cast<double>(best_.best.cost.priced_ns() - in_.nominal.finish_ns / kWorthShare) <= kDoubt * added_ns;
+           static_cast<double>(best_.best.cost.weighted_ns() - in_.nominal.finish_ns / kWorthShare) <=
+               kDoubt * added_ns;
   }
 
   /// Equal parts of what host memory holds.
@@ -176,12 +180,15 @@ class OffloadLoop {
         found.prices ? std::accumulate(found.prices->device.begin(), found.prices->device.end(), 0.0) : 0.0;
     if (problem == whole_) {
       prices_ = std::move(found.prices);
-      if (found.priced_bound_ns > 0 && fits(found.best, budgets_))
-        above_bound_ = std::max(1.0, static_cast<double>(found.best.cost.priced_ns()) / found.priced_bound_ns);
+      if (found.weighted_bound_ns > 0 && fits(found.best, budgets_))
+        above_bound_ = std::max(1.0, static_cast<double>(found.best.cost.weighted_ns()) / found.weighted_bound_ns);
     }
     if (best_.problem == nullptr || is_better(found.best, best_.best, budgets_))
-      best_ = {
-          .problem = problem, .best = std::move(found.best), .bound_ns = found.bound_ns, .ns_per_byte = ns_per_byte};
+      best_ = {.problem = problem,
+               .best = std::move(found.best),
+               .bound_ns = found.bound_ns,
+               .weighted_bound_ns = found.weighted_bound_ns,
+               .ns_per_byte = ns_per_byte};
     return {};
   }
 

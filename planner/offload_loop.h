@@ -12,8 +12,9 @@ namespace tidemark::plan {
 struct OffloadResult {
   std::shared_ptr<decide::RankProblem> problem;
   BuiltPlan best;
-  double bound_ns = 0;     ///< with the same state offloaded no plan adds less
-  double ns_per_byte = 0;  ///< price of device memory: what a byte less of budget adds; 0: none was found
+  double bound_ns = 0;           ///< with the same state offloaded no plan adds less
+  double weighted_bound_ns = 0;  ///< of PlanCost::weighted_ns()
+  double ns_per_byte = 0;        ///< price of device memory: what a byte less of budget adds; 0: none was found
 };
 
 /// State that may be offloaded, in the order of the updates, as much as host memory holds.

@@ -28,8 +28,7 @@ namespace {
 
 /// Of what is added anywhere the step is taken to pay at least this part: weights hold near the step with everything
 /// kept, and what is free in small may not be in large.
-constexpr float kLeastPaid = 0.1F;
-constexpr double kHard = 1;  ///< softness in ns: longest paths alone
+constexpr float kLeastWeight = 0.1F;
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
@@ -141,18 +140,21 @@ StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcom
   return f;
 }
 
-/// Of a rank's recomputation and what its copies take, ns: the part on the longest path of a step. `work`: as played,
-/// with copies charged; `weights`: of its compute tasks.
-std::int64_t paid_ns(const RankPlan& plan, const simulate::RankWork& work, const std::vector<float>& weights) {
-  double paid = 0;
-  std::size_t compute = 0;
-  for (std::size_t t = 0; t < work.lanes.size(); ++t) {
-    if (work.lanes[t] != Lane::compute) continue;
-    const bool is_again = plan.program.schedule.tasks[t].kind == TaskKind::recompute;
-    const std::int64_t ours = work.duration_ns[t] - (is_again ? 0 : plan.program.estimate_ns[t]);
-    paid += static_cast<double>(weights[compute++]) * static_cast<double>(ours);
+/// What lies of ours on the longest path of a step, by rank. `work`: as played, with copies charged.
+void fill_paid(const std::vector<simulate::RankWork>& work, const simulate::StepTiming& timing, PlanOutcome& outcome) {
+  std::vector<RankPlan*> planned(work.size(), nullptr);
+  for (RankPlan& plan : outcome.ranks) {
+    planned[static_cast<std::size_t>(plan.graph.rank)] = &plan;
+    plan.figures.paid_ns = 0;
   }
-  return std::llround(paid);
+  for (const simulate::TaskOfRank& at : timing.longest_path) {
+    RankPlan* plan = planned[static_cast<std::size_t>(at.rank)];
+    if (plan == nullptr) continue;  // keeps everything
+    const auto task = static_cast<std::size_t>(at.task);
+    const bool is_of_graph = plan->program.schedule.tasks[task].kind == TaskKind::op;
+    const std::int64_t took_ns = work[static_cast<std::size_t>(at.rank)].duration_ns[task];
+    plan->figures.paid_ns += took_ns - (is_of_graph ? plan->program.estimate_ns[task] : 0);
+  }
 }
 
 /// Plays the step: the ranks planned by their programs, the others as given. Fills timelines and figures of the step
@@ -168,13 +170,7 @@ Status play(const PlanRequest& request, std::vector<simulate::RankWork> work, Pl
   if (!timing) return timing.error();
   outcome.step = request.step ? summarise_given(timing.value(), outcome)
                               : summarise(request, timing.value(), outcome, outcome.step.keep_all_step_ns);
-  if (!request.is_brief) {
-    const simulate::StepWeights weights = simulate::step_weights(work, timing.value(), kHard);
-    for (RankPlan& plan : outcome.ranks) {
-      const auto rank = static_cast<std::size_t>(plan.graph.rank);
-      plan.figures.paid_ns = paid_ns(plan, work[rank], weights[rank]);
-    }
-  }
+  fill_paid(work, timing.value(), outcome);
   for (RankPlan& plan : outcome.ranks)
     plan.timeline = std::move(timing.value().ranks[static_cast<std::size_t>(plan.graph.rank)]);
   return {};
@@ -238,7 +234,7 @@ class JobPlanning {
       if (settled_[i] == 0 && std::ranges::find(some, ranks_[i]) != some.end()) todo.push_back(i);
     while (!todo.empty()) {
       if (Status status = build(); !status) return status;
-      price_step();
+      weigh_step();
       if (Status status = plan_once(todo); !status) return status;
       threads::parallel_for_each(0, todo.size(), [&](std::size_t k) {
         const std::size_t i = todo[k];
@@ -250,16 +246,15 @@ class JobPlanning {
   }
 
   /// Once: a load that is a little higher moves no path.
-  void price_step() {
+  void weigh_step() {
     if (!request_.policy->prices_step || nominal_.work.size() < 2 || !weights_.empty()) return;
     const graph_build::ParallelSpec& parallel = request_.job.parallel;
     const double passes = 2.0 * static_cast<double>(parallel.micro_batches() * parallel.virtual_pipeline);
-    // With the mean time of a pass as softness weights hardly depend on what is added; from a tenth to three times of
-    // it the reference job's step is within 0.1 % of the same.
+    // The softer, the less weights depend on what is added (docs/design/step_weights.md).
     weights_ =
         simulate::step_weights(nominal_.work, nominal_.timing, static_cast<double>(nominal_.timing.step_ns) / passes);
     for (std::vector<float>& of_rank : weights_)
-      for (float& weight : of_rank) weight = kLeastPaid + (1 - kLeastPaid) * weight;
+      for (float& weight : of_rank) weight = kLeastWeight + (1 - kLeastWeight) * weight;
   }
 
   Status plan_once(const std::vector<std::size_t>& todo) {
@@ -416,7 +411,12 @@ bool PlanOutcome::fits() const {
 }
 
 double PlanOutcome::highest_load() const {
-  return std::ranges::max_element(ranks, {}, [](const RankPlan& r) { return r.figures.load; })->figures.load;
+  double of_all = 0, of_pressed = 0;
+  for (const RankPlan& rank : ranks) {
+    of_all = std::max(of_all, rank.figures.load);
+    if (rank.figures.added_ns > 0) of_pressed = std::max(of_pressed, rank.figures.load);
+  }
+  return of_pressed > 0 ? of_pressed : of_all;
 }
 
 Status simulate_plan(const PlanRequest& request, PlanOutcome& outcome) {

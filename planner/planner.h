@@ -112,8 +112,8 @@ struct RankFigures {
   std::int64_t exposed_copy_ns = 0;
   std::int64_t copy_overhead_ns = 0;  ///< launches and memory bandwidth of copies
   std::int64_t added_ns = 0;          ///< recompute_ns and the three lines above
-  /// Of what is recomputed and copied, what lies on the longest path of the simulated step: other work of ours is done
-  /// while others are waited for.
+  /// What is recomputed, copied and charged for copies on the longest path of the simulated step: the rest is done
+  /// while others are waited for. Together at least what the step is longer than with everything kept.
   std::int64_t paid_ns = 0;
   std::int64_t lower_bound_ns = 0;  ///< no plan that fits with the same state offloaded adds less (proven)
   double lower_bound_percent = 0;   ///< of the keep-all step
@@ -179,7 +179,8 @@ struct PlanOutcome {
   bool stopped = false;  ///< the search of a given step was stopped before its end; not part of a plan file
   bool is_whole = true;  ///< the ranks asked for are there: false of a trial that was of no use
   [[nodiscard]] bool fits() const;
-  /// Of its ranks, at which other plans compare with it. REQUIRES: ranks.
+  /// Of the ranks that add anything, or else of all: at which other plans compare with it. Ranks with memory to spare
+  /// are planned for more than matters.
   [[nodiscard]] double highest_load() const;
 };
 

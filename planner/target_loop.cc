@@ -24,7 +24,7 @@ constexpr Bytes kRoomyShare = 80;
 constexpr double kAsCheap = 1.02;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here more targets are tried
 constexpr int kBoundSteps = 160;
-constexpr int kUnpricedSteps = 25;
+constexpr int kFullCostSteps = 25;
 
 /// What no plan within the budgets adds less than, where the answers proved nothing.
 double lower_bound(decide::RankProblem& problem, const Budgets& budgets, const PlanRequest& request) {
@@ -38,7 +38,7 @@ double lower_bound(decide::RankProblem& problem, const Budgets& budgets, const P
 }
 
 /// Asks the policy, carries the answer to addresses, and where the packing needs more than the bytes alive asks again
-/// for less. The best try is kept: one that fits, then the one that adds least, then the lowest.
+/// for less. The best try is kept: one that fits, then the one of least weighted cost, then the lowest.
 class TargetLoop {
  public:
   TargetLoop(const RankRequest& in, decide::RankProblem& problem, const Budgets& budgets, RankPlan& plan)
@@ -57,12 +57,14 @@ class TargetLoop {
   }
 
   [[nodiscard]] TargetResult result() && {
-    const double priced_ns = bound_ns_          ? *bound_ns_
-                             : needs_no_bound() ? 0
-                                                : lower_bound(problem_, budgets_, in_.request);
-    const double bound_ns = added_bound(priced_ns);
-    return {
-        .best = *std::move(best_), .bound_ns = bound_ns, .priced_bound_ns = priced_ns, .prices = std::move(prices_)};
+    const double weighted_ns = bound_ns_          ? *bound_ns_
+                               : needs_no_bound() ? 0
+                                                  : lower_bound(problem_, budgets_, in_.request);
+    const double bound_ns = full_bound(weighted_ns);
+    return {.best = *std::move(best_),
+            .bound_ns = bound_ns,
+            .weighted_bound_ns = weighted_ns,
+            .prices = std::move(prices_)};
   }
 
  private:
@@ -117,19 +119,21 @@ class TargetLoop {
     return is_brief() ? kMaxBriefAttempts : kMaxAttempts;
   }
 
-  /// By prices as they would be where all that is added is paid.
-  [[nodiscard]] double added_bound(double priced_ns) {
-    if (problem_.is_flat() || !problem_.sites().is_priced) return priced_ns;
-    if (needs_no_bound() || !prices_ || !fits(*best_, budgets_)) return priced_ns;
-    const decide::gaps::GapProblem gaps = decide::sites::unpriced(problem_.sites(), problem_.gaps());
-    decide::gaps::Prices start = *prices_;
-    const double priced = static_cast<double>(best_->cost.priced_ns());
-    const double scale = priced > 0 ? static_cast<double>(best_->cost.added_ns()) / priced : 1;
-    for (double& price : start.device) price *= scale;
-    for (double& price : start.host) price *= scale;
-    return std::max(priced_ns, decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, budgets_.device),
-                                                         budgets_.device, budgets_.host, kUnpricedSteps, &start)
-                                   .bound);
+  /// Of all that is added: from the prices of its weighted sum, whatever they were found for.
+  [[nodiscard]] double full_bound(double weighted_ns) {
+    if (problem_.is_flat() || !problem_.sites().is_weighted) return weighted_ns;
+    if (needs_no_bound() || !fits(*best_, budgets_)) return weighted_ns;
+    const decide::gaps::GapProblem gaps = decide::sites::at_full_cost(problem_.sites(), problem_.gaps());
+    std::optional<decide::gaps::Prices> start = prices_;
+    if (start && best_->cost.weighted_ns() > 0) {
+      const double scale = static_cast<double>(best_->cost.added_ns()) / static_cast<double>(best_->cost.weighted_ns());
+      for (double& price : start->device) price *= scale;
+      for (double& price : start->host) price *= scale;
+    }
+    const decide::gaps::Prices prices =
+        decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, budgets_.device), budgets_.device,
+                                  budgets_.host, start ? kFullCostSteps : kBoundSteps, start ? &*start : nullptr);
+    return std::max(weighted_ns, prices.bound);
   }
 
   /// Nothing is below what adds nothing, and of what does not fit no bound is told.
@@ -187,8 +191,9 @@ class TargetLoop {
     // A lower target mostly costs more, so a large problem's time is not spent on what is dearer already, but for
     // answers nearly as cheap: what a rule asks for does not always cost more at a lower target.
     const bool is_fallback = in_.rule == nullptr && p.rule.name != in_.request.policy->name;
-    p.dearer = problem_.size() > kSmallProblem && is_fallback && fits(*best_, budgets_) &&
-               static_cast<double>(answer.cost.priced_ns()) >= kAsCheap * static_cast<double>(best_->cost.priced_ns());
+    p.dearer =
+        problem_.size() > kSmallProblem && is_fallback && fits(*best_, budgets_) &&
+        static_cast<double>(answer.cost.weighted_ns()) >= kAsCheap * static_cast<double>(best_->cost.weighted_ns());
     p.fixed_rule = p.attempts > 1 && answer.plan == p.last_plan && answer.cost.peak_bytes > device;
     p.exhausted = answer.cost.peak_bytes > device;  // the rule itself could not meet the target
     p.last_plan = answer.plan;

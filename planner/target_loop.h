@@ -11,9 +11,9 @@
 namespace tidemark::plan {
 
 struct TargetResult {
-  BuiltPlan best;                              ///< one that fits, then the one that adds least, then the lowest
+  BuiltPlan best;                              ///< one that fits, then the one of least weighted cost, then the lowest
   double bound_ns = 0;                         ///< no plan within the budgets adds less
-  double priced_bound_ns = 0;                  ///< of PlanCost::priced_ns()
+  double weighted_bound_ns = 0;                ///< of PlanCost::weighted_ns()
   std::optional<decide::gaps::Prices> prices;  ///< of memory, at the first target, if the policy found any
 };
 

@@ -34,7 +34,7 @@ extern const plan::Policy kOptimal;
 const plan::Policy kOptimal = {
     .name = "optimal",
     .help =
-        "least added time that fits, per storage, layer, chunk and micro-batch, with a proven lower bound (default)",
+        "shortest step found that fits, per storage, layer, chunk and micro-batch, with a proven lower bound (default)",
     .decide = decide,
     .fallbacks = kFallbacks,
     .offloads_state = true,

@@ -18,6 +18,7 @@ void on_interrupt(int number) {
 }  // namespace
 
 InterruptListener::InterruptListener() {
+  if (interrupted) return;  // asked to end once: another one is obeyed at once
   if (::sigaction(SIGINT, nullptr, &before_listening) != 0 || before_listening.sa_handler == SIG_IGN) return;
   struct sigaction action {};
   action.sa_handler = on_interrupt;

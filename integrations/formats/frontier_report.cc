@@ -88,12 +88,10 @@ std::string frontier_text(std::span<const plan::BudgetPoint> points, Bytes asked
                fits ? gib_text(line.swapped_bytes) : "", std::string(marks, '#')});
   }
   return fmt::format(
-             "\nWhat memory buys, every plan for expert load f {:.2f} (* the budget asked for; budgets in GiB a rank; "
-             "times "
-             "modelled: step in s, the others in ms of the slowest rank; swap of all ranks one way in GiB; bars: step "
-             "on "
-             "keep-all)\n",
-             points.front().ranks.front().load) +
+             "\nWhat memory buys{} (* the budget asked for; budgets in GiB a rank; times modelled: step in s, the "
+             "others in "
+             "ms of the slowest rank; swap of all ranks one way in GiB; bars: step on keep-all)\n",
+             one_load_text(points.front().ranks.front().load)) +
          table.text();
 }
 
@@ -120,9 +118,11 @@ std::string with_frontier(const std::string& json, std::span<const plan::BudgetP
 std::string frontier_html(std::span<const plan::BudgetPoint> points, Bytes asked) {
   if (points.empty()) return "";
   std::string page =
-      "<h2>What memory buys</h2>\n<p class=\"soft\">The same job planned at other budgets; times modelled. Bars: the "
-      "step "
-      "above everything kept.</p>\n<div class=\"scroll\"><table><thead><tr><th>budget<small>GiB a rank</small></th>"
+      fmt::format(
+          "<h2>What memory buys</h2>\n<p class=\"soft\">The same job planned at other budgets{}; times "
+          "modelled. Bars: the step above everything kept.</p>\n",
+          one_load_text(points.front().ranks.front().load)) +
+      "<div class=\"scroll\"><table><thead><tr><th>budget<small>GiB a rank</small></th>"
       "<th>ranks that fit</th><th>step</th><th>on keep-all</th><th>a GiB more saves<small>ms a step</small></th>"
       "<th>added ms<small>slowest rank</small></th><th>swapped<small>GiB, all ranks, one way</small></th>"
       "<th class=\"l\"></th></tr></thead><tbody>\n";
@@ -136,7 +136,7 @@ std::string frontier_html(std::span<const plan::BudgetPoint> points, Bytes asked
         "<tr><td>{}{}</td><td class=\"{}\">{} of {}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td>"
         "<td class=\"l\"><svg width=\"160\" height=\"10\"><rect width=\"{:.1f}\" height=\"10\" "
         "fill=\"currentColor\"/></svg></td></tr>\n",
-        gib_text(point.budget_bytes), point.budget_bytes == asked ? " (this plan)" : "", fits ? "yes" : "no",
+        gib_text(point.budget_bytes), point.budget_bytes == asked ? " (asked for)" : "", fits ? "yes" : "no",
         line.fitting, point.ranks.size(), fits ? duration_text(point.step.step_ns) : "",
         fits ? fmt::format("{:+.3f} %", percent_above(point)) : "", saved_text(points, i),
         fits ? ms_text(line.added_ns) : "", fits ? gib_text(line.swapped_bytes) : "", width);

@@ -53,10 +53,10 @@ std::string overview(const std::vector<PolicyResult>& results) {
                fmt::format("{:.2f}", r.step.mfu_percent)});
   }
   return fmt::format(
-             "\nPolicies, every plan for expert load f {:.2f} (peak and host of the worst rank, swap of all ranks one "
-             "way, "
-             "in GiB; times in ms per step and rank, modelled; recompute, comm and copies are means)\n",
-             results.front().ranks.front().load) +
+             "\nPolicies{} (peak and host of the worst rank, swap of all ranks one way, in GiB; times in ms per step "
+             "and "
+             "rank, modelled; recompute, comm and copies are means)\n",
+             one_load_text(results.front().ranks.front().load)) +
          table.text();
 }
 

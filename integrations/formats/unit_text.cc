@@ -28,6 +28,10 @@ std::string ms_per_gib_text(std::int64_t ns, Bytes bytes) {
   return fmt::format("{:.1f}", static_cast<double>(ns) * 1e-6 * static_cast<double>(kGiB) / static_cast<double>(bytes));
 }
 
+std::string one_load_text(double load) {
+  return load == 1 ? "" : fmt::format(", every plan for expert load f {:.2f}", load);
+}
+
 std::string ms_text(std::int64_t ns) {
   return fmt::format("{:.1f}", static_cast<double>(ns) / 1e6);
 }

@@ -17,6 +17,9 @@ namespace tidemark::formats {
 /// `34.51 s`, `120.5 ms`, `12.3 us`, `640 ns`: the largest unit that leaves at least 1, the sign kept. 0 is `0 ms`.
 [[nodiscard]] std::string duration_text(std::int64_t ns);
 
+/// `, every plan for expert load f 1.23`, of plans that are compared; empty at a load of 1.
+[[nodiscard]] std::string one_load_text(double load);
+
 /// Milliseconds with one decimal, without the unit.
 [[nodiscard]] std::string ms_text(std::int64_t ns);
 /// REQUIRES: bytes > 0.

@@ -76,10 +76,6 @@ class StepOrder {
     for (std::size_t i = place; i < placements_.size(); ++i) least = std::min(least, steps_[i].value_or(bounds_[i]));
     return least;
   }
-  [[nodiscard]] Result<std::int64_t> step_ns(std::size_t place) {
-    if (Status status = simulate(place); !status) return status.error();
-    return *steps_[place];
-  }
   [[nodiscard]] std::span<const PlacedStep> placements() const { return placements_; }
 
  private:
@@ -110,21 +106,26 @@ void sort_by_memory(const plan::PlanRequest& request, std::vector<PlacedStep>& c
   for (std::size_t i = 0; i < spare.size(); ++i) close[kSimulated + i] = before[spare[i].second];
 }
 
-/// What is added to the rank where that is most, of those likely to be short of memory. Nothing: one of them does not
-/// fit.
-Result<std::optional<std::int64_t>> added_ns(const plan::PlanRequest& request, const Placement& placement) {
+/// The step with the ranks planned that are likely to be short of memory, the others with everything kept. Nothing: one
+/// of them does not fit.
+Result<std::optional<std::int64_t>> planned_step_ns(const plan::PlanRequest& request, const Placement& placement) {
   plan::PlanRequest placed = with_placement(request, placement);
   placed.ranks = worst_ranks(placed.job);
   placed.figures_only = true;
   placed.is_brief = true;
   // A rank that does not fit at the load that is best is planned for the mean, unless a quantile is asked for.
   if (!placed.load && request.job.expert_load.quantile == 0) placed.load = request.job.expert_load.mean;
-  const Result<plan::PlanOutcome> outcome = plan::plan_step(placed);
+  Result<plan::PlanOutcome> outcome = plan::plan_step(placed);
+  const auto gave_up = [](const plan::RankPlan& rank) {
+    return rank.figures.fits && rank.figures.rule == "last-resort";
+  };
+  if (outcome && std::ranges::any_of(outcome.value().ranks, gave_up)) {
+    placed.is_brief = false;  // what it came to says nothing of what a whole search does
+    outcome = plan::plan_step(placed);
+  }
   if (!outcome) return outcome.error();
   if (!outcome.value().fits()) return std::optional<std::int64_t>();
-  std::int64_t most = 0;
-  for (const plan::RankPlan& rank : outcome.value().ranks) most = std::max(most, rank.figures.added_ns);
-  return std::optional(most);
+  return std::optional(outcome.value().step.step_ns);
 }
 
 /// Static memory does not rule it out.
@@ -133,8 +134,8 @@ bool may_fit(const plan::PlanRequest& request, const Placement& placement) {
   return static_fit(placed, placed.job).possible;
 }
 
-/// Of the first kMostTried that may fit, that which does and whose step, with what is added to its worst rank, is
-/// shortest. Null: none fits. `misfit` counts those that do not.
+/// Of the first kMostTried that may fit, that which does and whose step, with the worst ranks planned, is shortest.
+/// Null: none fits. `misfit` counts those that do not.
 Result<const PlacedStep*> shortest_that_fits(const plan::PlanRequest& request, StepOrder& order, std::size_t& misfit) {
   const std::span<const PlacedStep> steps = order.placements();
   const PlacedStep* best = nullptr;
@@ -148,17 +149,15 @@ Result<const PlacedStep*> shortest_that_fits(const plan::PlanRequest& request, S
       continue;
     }
     ++tried;
-    const Result<std::optional<std::int64_t>> added = added_ns(request, steps[place].placement);
-    if (!added) return added.error();
-    if (!added.value()) {
+    const Result<std::optional<std::int64_t>> step = planned_step_ns(request, steps[place].placement);
+    if (!step) return step.error();
+    if (!step.value()) {
       ++misfit;
       continue;
     }
     if (steps.size() == 1) return &steps[place];
-    const Result<std::int64_t> step = order.step_ns(place);
-    if (!step) return step.error();
-    if (step.value() + *added.value() >= best_ns) continue;
-    best_ns = step.value() + *added.value();
+    if (*step.value() >= best_ns) continue;
+    best_ns = *step.value();
     best = &steps[place];
   }
   return best;
@@ -175,9 +174,9 @@ Result<const PlacedStep*> first_that_fits(const plan::PlanRequest& request, std:
       continue;
     }
     ++tried;
-    const Result<std::optional<std::int64_t>> added = added_ns(request, step.placement);
-    if (!added) return added.error();
-    if (added.value()) return &step;
+    const Result<std::optional<std::int64_t>> planned = planned_step_ns(request, step.placement);
+    if (!planned) return planned.error();
+    if (planned.value()) return &step;
     ++misfit;
   }
   return static_cast<const PlacedStep*>(nullptr);

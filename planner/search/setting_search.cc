@@ -68,8 +68,7 @@ class Searcher {
       c->nominal = std::move(step.value().timing.ranks[r]);
       c->liveness = graph_build::analyse_liveness(c->graph);
       Result<decide::sites::DecisionProblem> problem =
-          decide::sites::build_problem(c->graph, c->liveness, machine_, c->nominal, std::move(step.value().op_ns[r]),
-                                       {.offload = {}, .run_time = decide::sites::RunTime::late, .weights = {}});
+          decide::sites::build_problem(c->graph, c->liveness, machine_, c->nominal, std::move(step.value().op_ns[r]));
       if (!problem) return problem.error();
       c->problem = std::move(problem).value();
       c->evaluator = std::make_unique<decide::sites::Evaluator>(c->problem);

@@ -251,8 +251,49 @@ class Simulation {
                     partner.rank, ranks_[static_cast<std::size_t>(partner.rank)].next_task));
   }
 
+  /// What the start of a task was determined by. A receive takes no time, so of what ends with it the sender counts.
+  [[nodiscard]] std::optional<TaskOfRank> cause_of(const TaskOfRank& at) const {
+    const RankState& state = ranks_[static_cast<std::size_t>(at.rank)];
+    const auto task = static_cast<std::size_t>(at.task);
+    if (state.cause[task] != kOtherRank) {
+      if (state.cause[task] == kNothing) return std::nullopt;
+      return TaskOfRank{.rank = at.rank, .task = state.cause[task]};
+    }
+    const auto message = std::ranges::lower_bound(state.work->messages, at.task, {}, &RankWork::Message::task);
+    const Partner partner = state.partners[static_cast<std::size_t>(message - state.work->messages.begin())];
+    const std::int32_t send = message_at(partner.rank, partner.message).task;
+    const std::int64_t end_ns = state.timeline.end_ns[task];
+    if (ranks_[static_cast<std::size_t>(partner.rank)].timeline.end_ns[static_cast<std::size_t>(send)] == end_ns)
+      return TaskOfRank{.rank = partner.rank, .task = send};
+    for (std::int32_t w = state.work->first_wait[task]; w < state.work->first_wait[task + 1]; ++w)
+      if (const std::int32_t wait = state.work->waits[static_cast<std::size_t>(w)];
+          state.timeline.end_ns[static_cast<std::size_t>(wait)] == end_ns)
+        return TaskOfRank{.rank = at.rank, .task = wait};
+    if (message == state.work->messages.begin()) return std::nullopt;
+    // The receive before it on the lane.
+    for (auto before = message; before-- != state.work->messages.begin();)
+      if (!before->is_send) return TaskOfRank{.rank = at.rank, .task = before->task};
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<TaskOfRank> longest_path() const {
+    TaskOfRank last;
+    std::int64_t end_ns = -1;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const auto& ends = ranks_[r].timeline.end_ns;
+      if (ends.empty() || ranks_[r].timeline.finish_ns <= end_ns) continue;
+      end_ns = ranks_[r].timeline.finish_ns;
+      last = {.rank = static_cast<std::int32_t>(r),
+              .task = static_cast<std::int32_t>(std::ranges::max_element(ends) - ends.begin())};
+    }
+    std::vector<TaskOfRank> path;
+    if (end_ns < 0) return path;
+    for (std::optional<TaskOfRank> at = last; at; at = cause_of(*at)) path.push_back(*at);
+    return path;
+  }
+
   StepTiming collect() {
-    StepTiming timing;
+    StepTiming timing{.longest_path = longest_path()};
     for (RankState& state : ranks_) {
       timing.step_ns = std::max(timing.step_ns, state.timeline.finish_ns);
       timing.ranks.push_back(std::move(state.timeline));

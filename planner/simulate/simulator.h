@@ -48,9 +48,15 @@ struct Timeline {
   std::int64_t finish_ns = 0;
 };
 
+struct TaskOfRank {
+  std::int32_t rank = 0, task = 0;
+};
+
 struct StepTiming {
   std::vector<Timeline> ranks;
   std::int64_t step_ns = 0;  ///< latest finish
+  /// From the end of the step back to its begin: each starts when the next one listed ends.
+  std::vector<TaskOfRank> longest_path;
 };
 
 /// Rank r is ranks[r]. Errors (internal): a receive without a matching send, two messages with one tag, or a deadlock,

@@ -46,7 +46,8 @@ struct RankFixture {
     if (!timing) return nullptr;
     f->nominal = timing.value().ranks.front();
     Result<decide::sites::DecisionProblem> problem =
-        decide::sites::build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns);
+        decide::sites::build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns,
+                                     {.offload = {}, .run_time = decide::sites::RunTime::hidden, .weights = {}});
     if (!problem) return nullptr;
     f->problem = std::move(problem).value();
     return f;

@@ -161,7 +161,7 @@ class Pass {
       for (const std::int32_t r : p_.reads[v]) {
         if (!is_dropped(r)) continue;  // a page comes in with the run that reads it
         const std::int32_t w = p_.producer[at(r)];
-        if (w < 0 || !p_.may_rerun(w, op)) {
+        if (w < 0 || !p_.may_recompute(w, op)) {
           if (p_.swappable[at(r)] != 0)
             paged_[at(r)] = 1;
           else
@@ -349,7 +349,7 @@ class Pass {
   /// `rival`: of less no more is asked than that it is less.
   double score_of_run(std::int32_t s, std::int32_t when, double rival) {
     const std::int32_t v = p_.producer[at(s)];
-    if (v < 0 || !p_.may_rerun(v, when)) return -1;
+    if (v < 0 || !p_.may_recompute(v, when)) return -1;
     ++stamp_;
     int looked = 0;
     held_ = 0;
@@ -390,7 +390,7 @@ class Pass {
     if (seen_[at(v)] == stamp_) return 0;
     seen_[at(v)] = stamp_;
     ++work_;
-    if (++looked > most_missing_ || !p_.may_rerun(v, when)) return std::numeric_limits<double>::infinity();
+    if (++looked > most_missing_ || !p_.may_recompute(v, when)) return std::numeric_limits<double>::infinity();
     auto cost = static_cast<double>(p_.cost[at(v)]);
     spent_ += cost;
     if (spent_ > most_cost_) return std::numeric_limits<double>::infinity();

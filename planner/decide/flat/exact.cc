@@ -160,7 +160,13 @@ class Exact {
       end = entry.place;
       most_added_ = entry.cost - 1;
     }
-    if (answer.status == ExactStatus::none && end >= 0) fill(answer, end);
+    if (end >= 0) {
+      fill(answer, end);
+      if (answer.status == ExactStatus::none) {
+        answer.status = ExactStatus::found;
+        answer.least_added_cost = answer.added_cost;
+      }
+    }
     if (answer.status == ExactStatus::none) answer.least_added_cost = most_added_ + 1;
     answer.states = std::ssize(places_.all);
     answer.work = work_;
@@ -259,7 +265,7 @@ class Exact {
     const Reached from = places_.all[at(number)];
     run(number, from, from.place.next);
     for (std::int32_t v = 0; v < from.place.next; ++v) {
-      if (!relaxed_.may_rerun(v, from.place.next)) continue;
+      if (!relaxed_.may_recompute(v, from.place.next)) continue;
       const Mask made = (writes_[at(v)] - from.place.resident) & useful_[at(from.place.next)];
       const Mask brought = (reads_[at(v)] & from.place.outside) - from.place.resident;  // only a read swaps in
       if (!made.empty() || !brought.empty()) run(number, from, v);
@@ -336,12 +342,12 @@ class Exact {
 
   /// The place is behind a first run. Something was made again before it that nothing has read, and what that took is
   /// still there: it can be made behind it just as well, where it takes no room before.
-  [[nodiscard]] bool runs_again_too_early(const Place& place) const {
+  [[nodiscard]] bool recomputes_too_early(const Place& place) const {
     bool early = false;
     if (swaps_) return false;  // it may have been made again for what came in with it
     unread_.for_each([&](std::int32_t s) {
       const std::int32_t v = p_.producer[at(s)];
-      if (early || place.next >= p_.op_count || !relaxed_.may_rerun(v, place.next)) return;
+      if (early || place.next >= p_.op_count || !relaxed_.may_recompute(v, place.next)) return;
       if (!(reads_[at(v)] - place.resident).empty()) return;
       early = bytes_of(place.resident | writes_[at(v)]) + p_.transient[at(v)] <= budget_;
     });
@@ -369,7 +375,7 @@ class Exact {
     const std::int64_t remade = by.cost + must_be_remade(place);
     if (remade > most_added_) return;
     if (above <= 0) {
-      if (!runs_again_too_early(place)) reach(place, by, std::max(least, static_cast<double>(remade)));
+      if (!recomputes_too_early(place)) reach(place, by, std::max(least, static_cast<double>(remade)));
       return;
     }
     for (std::size_t i = first; i < droppable_.size() && droppable_[i].from_here >= above; ++i) {
@@ -390,8 +396,7 @@ class Exact {
   }
 
   void fill(ExactAnswer& answer, std::int32_t end) const {
-    answer.status = ExactStatus::found;
-    answer.added_cost = answer.least_added_cost = places_.all[at(end)].cost;
+    answer.added_cost = places_.all[at(end)].cost;
     std::vector<std::int32_t> path;
     for (std::int32_t i = end; places_.all[at(i)].from >= 0; i = places_.all[at(i)].from) path.push_back(i);
     std::ranges::reverse(path);

@@ -34,7 +34,7 @@ enum class ExactStatus : std::uint8_t {
 
 struct ExactAnswer {
   ExactStatus status = ExactStatus::open;
-  RunOrder schedule;                  ///< where it was found
+  RunOrder schedule;                  ///< that was found, or where it is open the best so far; empty: none
   std::int64_t added_cost = 0;        ///< of it
   std::int64_t least_added_cost = 0;  ///< no schedule adds less, or less than most_added + 1
   std::int64_t states = 0, work = 0;  ///< that were looked at

@@ -43,14 +43,14 @@ void GapPricer::bring_inputs(std::int32_t op, std::int32_t stage, const gaps::Ch
     const std::int32_t gap = gap_over(s, stage), writer = problem_.producer[at(s)];
     if (gap < 0) {
       const bool dead = problem_.uses[at(s)].empty() || stage_of(problem_.uses[at(s)].back()) < stage;
-      if (dead && writer >= 0 && problem_.may_rerun(writer, stage) && brought_ < kMostBrought) {
+      if (dead && writer >= 0 && problem_.may_recompute(writer, stage) && brought_ < kMostBrought) {
         ++brought_;
         wanted_[at(writer)].push_back(stage);
       }
       continue;
     }
     Key& back = back_[at(gap)];
-    if (choice[at(gap)] == Action::recompute && problem_.may_rerun(writer, stage))
+    if (choice[at(gap)] == Action::recompute && problem_.may_recompute(writer, stage))
       back = std::min(back, key_of(stage, writer));
     if (choice[at(gap)] == Action::swap) back = std::min(back, run);
   }

@@ -63,7 +63,7 @@ class ChainCost {
       cost += p_.cost[at(pending_[i])];
       for (const std::int32_t s : p_.reads[pending_[i]]) {
         const std::int32_t writer = p_.producer[at(s)];
-        if (writer < 0 || stage_of(last_touch(p_, s)) >= stage || !p_.may_rerun(writer, stage)) continue;
+        if (writer < 0 || stage_of(last_touch(p_, s)) >= stage || !p_.may_recompute(writer, stage)) continue;
         if (std::exchange(seen_[at(writer)], round_) != round_) pending_.push_back(writer);
       }
     }
@@ -123,13 +123,13 @@ void add_moves(const Problem& p, ListGaps& gaps) {
                     .from = gap.free_from,
                     .bytes = gap.bytes};
     if (place.rerun_by >= 0) {
-      move.cost = chain.of(p.producer[at(place.storage)], place.rerun_by);
+      move.cost = move.full_cost = chain.of(p.producer[at(place.storage)], place.rerun_by);
       move.until = move.run_at = place.rerun_by;
       gaps.problem.moves.push_back(move);
     }
     if (gap.swap_cost < 0) continue;
     move.action = Action::swap;
-    move.cost = gap.swap_cost;
+    move.cost = move.full_cost = gap.swap_cost;
     move.until = stage_of(place.until);
     if (p.has_windows()) {
       const Key gone = p.gone_from(place.storage, place.from), back = p.back_from(place.storage, place.until);

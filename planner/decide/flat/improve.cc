@@ -141,7 +141,7 @@ Key Improver::rerun_for(std::int32_t storage, Key position, Key until) {
   if (stage == stage_of(position) && !is_first_run(position) && key_of(stage, v, round) <= position)
     round = round_of(position) + (v > op_of(position) ? 0 : 1);
   const Key key = key_of(stage, v, std::min(round, kFirstRunRound - 1));
-  return v < stage && p.may_rerun(v, stage) && position < key && key < until ? key : 0;
+  return v < stage && p.may_recompute(v, stage) && position < key && key < until ? key : 0;
 }
 
 /// Nothing can be paged in for what must be there at the end: a second run of some op that reads it can bring it. 0:
@@ -152,7 +152,7 @@ Key Improver::carrier_for(std::int32_t storage, Key position, Key until) {
   if (p.swappable[at(storage)] == 0 || std::ranges::binary_search(p.reads[op_of(until)], storage)) return 0;
   const std::int32_t v = op_of(uses[static_cast<std::size_t>(random_.below(std::ssize(uses)))]);
   const std::int32_t stage = stage_of(until);
-  if (v >= stage || !p.may_rerun(v, stage) || !std::ranges::binary_search(p.reads[v], storage)) return 0;
+  if (v >= stage || !p.may_recompute(v, stage) || !std::ranges::binary_search(p.reads[v], storage)) return 0;
   const Key key = key_of(stage, v);
   return position < key && key < until && key > p.hold_until[at(storage)] ? key : 0;
 }
@@ -314,7 +314,7 @@ void Improver::shift() {
   for (const Key key : chosen) state_.erase_rerun(key);
   for (const Key key : chosen) {
     const std::int32_t v = op_of(key);
-    if (v >= stage || stage >= p.op_count || !p.may_rerun(v, stage)) continue;
+    if (v >= stage || stage >= p.op_count || !p.may_recompute(v, stage)) continue;
     const Key moved = key_of(stage, v, by == 0 ? round : round_of(key));
     if (!state_.runs_at(moved)) state_.insert_rerun(moved);
   }

@@ -89,7 +89,7 @@ class Exchange {
       state_.erase_swap(swap);
       if (keep_if_better()) continue;
       const std::int32_t v = p_.producer[at(swap.storage)], stage = stage_of(swap.use);
-      if (v < 0 || v >= stage || !p_.may_rerun(v, stage) || key_of(stage, v) >= swap.use) continue;
+      if (v < 0 || v >= stage || !p_.may_recompute(v, stage) || key_of(stage, v) >= swap.use) continue;
       state_.erase_swap(swap);
       const auto lives_on = [](std::int32_t, bool) { return Input::lives_on; };
       static_cast<void>(recompute_with_inputs(state_, key_of(stage, v), lives_on, [] { return false; }));

@@ -229,7 +229,7 @@ class StepPlanner::Known {
     }
     const ExactAnswer exact = solve_exactly(problem_, plan.budget_bytes, limits);
     plan.lower_bound_cost = std::max(plan.lower_bound_cost, exact.least_added_cost);
-    if (exact.status == ExactStatus::found) {
+    if (!exact.schedule.order.empty()) {
       accept(plan, exact.schedule);
       tell_better(plan.outcome.added_cost, plan.lower_bound_cost);
     }

@@ -56,7 +56,7 @@ PricedInputs::Choice PricedInputs::choose(std::int32_t storage, int depth) {
     if (cost < best.cost) best = {.cost = cost, .input = Input::swapped_in};
   }
   const std::int32_t v = p.producer[at(storage)];
-  if (v >= 0 && depth < kMostDepth && looked_ < most_looked_ && p.may_rerun(v, stage_of(rerun_))) {
+  if (v >= 0 && depth < kMostDepth && looked_ < most_looked_ && p.may_recompute(v, stage_of(rerun_))) {
     auto cost = static_cast<double>(p.cost[at(v)]);
     for (const std::int32_t r : p.reads[v]) {
       if (cost >= best.cost) break;

@@ -115,7 +115,7 @@ struct Problem {
   std::vector<std::int64_t> out_time, in_time;  // per storage
   std::vector<std::int64_t> stage_start;        // per op
 
-  [[nodiscard]] bool may_rerun(std::int32_t op, std::int32_t stage) const {
+  [[nodiscard]] bool may_recompute(std::int32_t op, std::int32_t stage) const {
     const auto v = static_cast<std::size_t>(op);
     return rerun_from[v] <= stage && stage <= rerun_until[v] && takes_runs(stage);
   }

@@ -37,7 +37,7 @@ bool recompute_with_inputs(State& state, Key key, ChooseInput&& choose_input, Dr
   const Problem& p = state.problem();
   const std::int32_t op = op_of(key), stage = stage_of(key);
   if (state.runs_at(key)) return true;
-  if (!p.may_rerun(op, stage)) return false;
+  if (!p.may_recompute(op, stage)) return false;
   std::vector<Swap> swaps;
   for (const std::int32_t r : p.reads[op]) {
     if (state.gap_around(r, key).until != 0) continue;  // alive anyway

@@ -26,7 +26,7 @@ Relaxation::Relaxation(const Problem& problem, Bytes budget)
   const std::size_t ops = ind(p_.op_count), cells = ops * storages_;
   allowed_.resize(ops * ops);
   for (std::int32_t t = 0; t < p_.op_count; ++t)
-    for (std::int32_t v = 0; v < t; ++v) allowed_[ind(t) * ops + ind(v)] = p_.may_rerun(v, t) ? 1 : 0;
+    for (std::int32_t v = 0; v < t; ++v) allowed_[ind(t) * ops + ind(v)] = p_.may_recompute(v, t) ? 1 : 0;
   find_touches();
   find_lives();
   round_rooms();
@@ -73,11 +73,11 @@ void Relaxation::find_touches() {
 }
 
 /// The last stage in which the op may run again and what it makes is of use; -1: none.
-std::int32_t Relaxation::last_rerun(std::int32_t v) const {
+std::int32_t Relaxation::last_recompute(std::int32_t v) const {
   std::int32_t until = -1;
   for (const std::int32_t s : p_.writes[v]) until = std::max(until, useful_until_[ind(s)]);
   until = std::min(until, p_.op_count - 1);
-  while (until > v && !may_rerun(v, until)) --until;
+  while (until > v && !may_recompute(v, until)) --until;
   return until > v ? until : -1;
 }
 
@@ -92,7 +92,7 @@ void Relaxation::find_lives() {
     useful_until_.push_back(p_.uses[ind(s)].empty() ? -1 : stage_of(p_.uses[ind(s)].back()));
   // What a recomputation reads is of use as long as what it makes.
   for (std::int32_t v = p_.op_count - 1; v >= 0; --v) {
-    const std::int32_t until = last_rerun(v);
+    const std::int32_t until = last_recompute(v);
     for (const std::int32_t s : p_.reads[v]) useful_until_[ind(s)] = std::max(useful_until_[ind(s)], until);
   }
 }
@@ -121,9 +121,9 @@ void Relaxation::round_rooms() {
 void Relaxation::find_reads() {
   std::size_t prices = 0;
   for (std::int32_t v = 0; v < p_.op_count; ++v) {
-    const std::int32_t until = last_rerun(v);
+    const std::int32_t until = last_recompute(v);
     std::int32_t from = v + 1;
-    while (from <= until && !may_rerun(v, from)) ++from;
+    while (from <= until && !may_recompute(v, from)) ++from;
     if (from > until) continue;
     for (const std::int32_t s : p_.reads[v]) {
       reads_.push_back({.op = v, .storage = s, .from = from, .until = until, .first = prices});
@@ -166,7 +166,7 @@ double Relaxation::held_price(std::int32_t storage, std::int32_t stage, const Pr
 /// Its share of a run of its writer, with the prices of what that reads.
 double Relaxation::run_cost(std::int32_t storage, std::int32_t stage) const {
   const std::int32_t v = p_.producer[ind(storage)];
-  if (v < 0 || !may_rerun(v, stage)) return kNever;
+  if (v < 0 || !may_recompute(v, stage)) return kNever;
   return static_cast<double>(p_.cost[ind(v)]) / static_cast<double>(p_.writes[v].size()) +
          sums_.run[cell(stage, storage)] - sums_.remade[cell(stage, storage)];
 }

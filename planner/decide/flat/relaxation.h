@@ -46,7 +46,7 @@ class Relaxation {
   /// prices of bound(), from then on. What is left is less to look at, and the bound can be raised further.
   void rule_out(double most_added);
   /// Not ruled out.
-  [[nodiscard]] bool may_rerun(std::int32_t op, std::int32_t stage) const {
+  [[nodiscard]] bool may_recompute(std::int32_t op, std::int32_t stage) const {
     return allowed_[static_cast<std::size_t>(stage) * static_cast<std::size_t>(p_.op_count) +
                     static_cast<std::size_t>(op)] != 0;
   }
@@ -131,7 +131,7 @@ class Relaxation {
   [[nodiscard]] double held_price(std::int32_t storage, std::int32_t stage, const Prices& prices) const;
   [[nodiscard]] double run_cost(std::int32_t storage, std::int32_t stage) const;
   [[nodiscard]] bool may_leave(std::int32_t storage, std::int32_t stage) const;
-  [[nodiscard]] std::int32_t last_rerun(std::int32_t op) const;
+  [[nodiscard]] std::int32_t last_recompute(std::int32_t op) const;
 
   const Problem& p_;
   Bytes budget_;

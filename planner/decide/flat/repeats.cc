@@ -179,7 +179,7 @@ void Repeats::replicate(const Solution& solution, std::int32_t from, std::int32_
       for (std::int32_t to = first; to <= last; ++to) {
         if (to == from) continue;
         const Key there = moved(key, to - from);
-        if (there != 0 && !is_first_run(there) && p_.may_rerun(op_of(there), stage_of(there)))
+        if (there != 0 && !is_first_run(there) && p_.may_recompute(op_of(there), stage_of(there)))
           other.reruns.push_back(there);
       }
     if (layer < 0 || !is_target(layer)) other.reruns.push_back(key);

@@ -47,7 +47,7 @@ std::vector<Idle> idle_over(const State& state, Key peak) {
     const std::int32_t v = p.producer[at(s)];
     if (v < 0 || p.bytes[at(s)] == 0 || key_of(v, v) >= peak) continue;
     const State::Gap gap = state.gap_around(s, peak);
-    if (gap.until == 0 || gap.until == peak || !p.may_rerun(v, stage_of(gap.until))) continue;
+    if (gap.until == 0 || gap.until == peak || !p.may_recompute(v, stage_of(gap.until))) continue;
     idle.push_back({.storage = s, .made = v, .near = stage_of(gap.from), .back = stage_of(gap.until)});
   }
   // The last to come back first: what is dropped for it is then gone where those before it need it, and comes back
@@ -155,7 +155,7 @@ class Segments {
     for (std::size_t segment = 0; segment < ends_.size(); ++segment) {
       for (std::int32_t v = begin; need_[segment] >= 0 && v <= ends_[segment]; ++v) {
         const bool held = std::ranges::all_of(p_.writes[v], [&](std::int32_t s) { return kept_[at(s)] != 0; });
-        if (!held && p_.may_rerun(v, need_[segment])) keys.push_back(key_of(need_[segment], v));
+        if (!held && p_.may_recompute(v, need_[segment])) keys.push_back(key_of(need_[segment], v));
       }
       begin = ends_[segment] + 1;
     }
@@ -171,12 +171,12 @@ class Segments {
       if (stage < 0 || over) return;
       const std::int32_t from = begin == 0 && first_again ? 0 : ends_[at(begin)] + 1;
       for (std::int32_t v = from; v <= ends_[at(end)]; ++v)
-        if (p_.may_rerun(v, stage)) keys.push_back(key_of(stage, v));
+        if (p_.may_recompute(v, stage)) keys.push_back(key_of(stage, v));
       over = std::ssize(keys) > most;
     });
     if (over) return std::nullopt;
     for (std::int32_t v = 0; first_again && need_[0] >= 0 && v <= ends_[0]; ++v)
-      if (p_.may_rerun(v, need_[0])) keys.push_back(key_of(need_[0], v));
+      if (p_.may_recompute(v, need_[0])) keys.push_back(key_of(need_[0], v));
     return without_useless(p_, {.reruns = std::move(keys), .swaps = {}});
   }
 

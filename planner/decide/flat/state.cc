@@ -227,7 +227,7 @@ void State::do_erase_swap(const Swap& swap) {
 }
 
 void State::insert_rerun(Key key) {
-  assert(problem_->may_rerun(op_of(key), stage_of(key)));
+  assert(problem_->may_recompute(op_of(key), stage_of(key)));
   do_insert_rerun(key);
   log_.push_back({.inserted = true, .key = key});
 }

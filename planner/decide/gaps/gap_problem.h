@@ -22,6 +22,7 @@ struct Move {
   std::int32_t gap = 0;   ///< swap: the gap; recompute: the first of the unit
   std::int32_t slot = 0;  ///< swap: which gap of its kind of unit this is, the same number in alike units
   double cost = 0;
+  double full_cost = 0;     ///< where none of it is free
   double link_time = 0;     ///< swap: both directions
   std::int32_t from = 0;    ///< position from which the bytes are free (of the first gap)
   std::int32_t until = 0;   ///< position at which they are taken again

@@ -28,7 +28,7 @@ std::vector<Group> group_by_kind(const GapProblem& problem) {
     if (i == 0 || keyed[i].first != keyed[i - 1].first) groups.emplace_back();
     const Move& move = problem.moves[static_cast<std::size_t>(keyed[i].second)];
     groups.back().bytes += static_cast<double>(move.bytes);
-    groups.back().cost += move.cost;
+    groups.back().cost += move.full_cost;
     groups.back().moves.push_back(keyed[i].second);
   }
   return groups;

@@ -16,12 +16,12 @@ struct PlanCost {
   std::int64_t exposed_communication_ns = 0;
   std::int64_t exposed_copy_ns = 0;
   std::int64_t copy_overhead_ns = 0;
-  std::int64_t unpaid_ns = 0;  ///< of added_ns(): by what it was chosen by, other ranks are waited for meanwhile
+  std::int64_t free_ns = 0;  ///< of added_ns(): by what it was chosen by, other ranks are waited for meanwhile
   [[nodiscard]] std::int64_t added_ns() const {
     return recompute_ns + exposed_communication_ns + exposed_copy_ns + copy_overhead_ns;
   }
   /// What searches make small.
-  [[nodiscard]] std::int64_t priced_ns() const { return added_ns() - unpaid_ns; }
+  [[nodiscard]] std::int64_t weighted_ns() const { return added_ns() - free_ns; }
 };
 
 }  // namespace tidemark::decide::gaps

@@ -82,10 +82,11 @@ bool communicates(const DecisionProblem& p, const Recipe& recipe) {
 
 /// How long the op that waits for the run, or what its lanes run next, is held up where the steps up to the last
 /// communication are issued ahead of the op at which `lanes` is. A lane is first come, first served, so what comes next
-/// on it waits as well.
+/// on it waits as well. What the lane is behind by is waited for once, not by every run of the site, so no run is
+/// charged more than its own communication takes.
 std::int64_t exposed_ns(const DecisionProblem& p, const Recipe& recipe, const LaneTimes& lanes, std::int64_t start_ns,
                         std::int64_t wait_ns) {
-  std::int64_t now = start_ns, computed = 0, exposed = 0, communicated = start_ns, computed_then = 0;
+  std::int64_t now = start_ns, computed = 0, exposed = 0, communicated = start_ns, computed_then = 0, own = 0;
   for (const Recipe::Step& step : recipe.steps) {
     const Lane lane = p.graph->op_templates[row(step.op)].lane;
     const std::int64_t ns = p.template_ns[row(step.op)];
@@ -95,13 +96,14 @@ std::int64_t exposed_ns(const DecisionProblem& p, const Recipe& recipe, const La
       continue;
     }
     now = std::max(now, lanes.free_from(lane)) + ns;
+    own += ns;
     // Recomputed compute ops are charged by themselves: whatever follows them is later by as much.
     if (const std::int64_t next = lanes.taken_from(lane); next < now - computed)
       exposed = std::max(exposed, now - computed - next);
     communicated = now;
     computed_then = computed;
   }
-  return std::max(exposed, communicated - computed_then - wait_ns);
+  return std::min(own, std::max(exposed, communicated - computed_then - wait_ns));
 }
 
 /// First site-local position a run may start at: after its outputs were dropped, within the pass that needs them.

@@ -63,7 +63,7 @@ void Evaluator::add_transients(const SiteClass& c, SiteId site, const SiteEffect
   if (pos >= 0) add(pos, pos, largest);
 }
 
-/// What of that is not paid, ns.
+/// What of that is free, ns.
 double Evaluator::apply_site(const gaps::Choice& choice, std::int32_t site_class, std::size_t site,
                              Evaluation& result) {
   const DecisionProblem& p = problem_;
@@ -97,12 +97,12 @@ double Evaluator::apply_site(const gaps::Choice& choice, std::int32_t site_class
       needed_[g] = needed;
     }
   }
-  const SiteClass::Paid& paid = c.paid[site];
-  return (1 - paid.begin) * static_cast<double>(begin_ns) + (1 - paid.end) * static_cast<double>(end_ns);
+  const SiteClass::Weight& weight = c.weights[site];
+  return (1 - weight.begin) * static_cast<double>(begin_ns) + (1 - weight.end) * static_cast<double>(end_ns);
 }
 
 void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
-  double unpaid_ns = 0;
+  double free_ns = 0;
   for (std::size_t ci = 0; ci < problem_.classes.size(); ++ci) {
     const SiteClass& c = problem_.classes[ci];
     for (std::size_t s = 0; s < c.sites.size(); ++s) {
@@ -110,10 +110,10 @@ void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
       if (std::all_of(begin, begin + static_cast<std::ptrdiff_t>(c.slots.size()),
                       [](Action a) { return a == Action::keep; }))
         continue;
-      unpaid_ns += apply_site(choice, static_cast<std::int32_t>(ci), s, result);
+      free_ns += apply_site(choice, static_cast<std::int32_t>(ci), s, result);
     }
   }
-  result.unpaid_ns = std::llround(unpaid_ns);
+  result.free_ns = std::llround(free_ns);
 }
 
 void Evaluator::list_copy_rows() {
@@ -254,7 +254,7 @@ gaps::Pricing Evaluator::price(const gaps::Choice& choice) {
   const Evaluation evaluation = evaluate(choice);
   return {.peak_bytes = evaluation.peak_bytes,
           .host_peak_bytes = evaluation.host_peak_bytes,
-          .added_cost = evaluation.priced_ns(),
+          .added_cost = evaluation.weighted_ns(),
           .exposed_copy_cost = evaluation.exposed_copy_ns};
 }
 

@@ -30,8 +30,10 @@ UnitEffect effect_alone(const DecisionProblem& p, const SiteClass& c, const Site
 gaps::Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::size_t site, const SiteClass::Unit& unit,
                           const UnitEffect& alone) {
   const std::int32_t first_gap = c.first_gap[site];
-  gaps::Move move{
-      .action = Action::recompute, .gap = first_gap + unit.slots.front(), .cost = alone.cost_ns * c.paid[site].end};
+  gaps::Move move{.action = Action::recompute,
+                  .gap = first_gap + unit.slots.front(),
+                  .cost = alone.cost_ns * c.weights[site].end,
+                  .full_cost = alone.cost_ns};
   const auto ops = p.ops_of(c.sites[site]);
   const SiteEffect::Run& run = alone.effect.runs.front();
   move.run_at = 2 * p.clock_of[row(ops[static_cast<std::size_t>(run.need_pos)])];
@@ -43,9 +45,9 @@ gaps::Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::siz
   return move;
 }
 
-double swap_cost(const GapRow& gap, const SiteClass::Paid& paid) {
-  return paid.begin * static_cast<double>(gap.copy_out.compute_ns) +
-         paid.end * static_cast<double>(gap.copy_in.compute_ns);
+double swap_cost(const GapRow& gap, const SiteClass::Weight& weight) {
+  return weight.begin * static_cast<double>(gap.copy_out.compute_ns) +
+         weight.end * static_cast<double>(gap.copy_in.compute_ns);
 }
 
 /// A swap queues behind other copies: half as long again as the copy itself is allowed for each direction.
@@ -60,7 +62,8 @@ bool swap_move(const DecisionProblem& p, const SiteClass& c, std::size_t site, s
   move = {.action = Action::swap,
           .gap = first_gap + slot,
           .slot = slot,
-          .cost = swap_cost(gap, c.paid[site]),
+          .cost = swap_cost(gap, c.weights[site]),
+          .full_cost = swap_cost(gap, {}),
           .link_time = static_cast<double>(gap.copy_out.link_ns + gap.copy_in.link_ns),
           .bytes = gap.bytes};
   move.from = std::max(gap.free_from, 2 * clock_at(p, free_ns));
@@ -83,35 +86,35 @@ std::vector<gaps::GapProblem::Gap> list_gaps(const DecisionProblem& p) {
 }
 
 /// A gap costs what the step pays.
-void price_gaps(const DecisionProblem& p, gaps::GapProblem& gaps) {
+void weigh_gaps(const DecisionProblem& p, gaps::GapProblem& gaps) {
   for (const SiteClass& c : p.classes)
     for (std::size_t s = 0; s < c.sites.size(); ++s)
       for (std::size_t k = 0; k < c.slots.size(); ++k) {
         const auto g = static_cast<std::size_t>(c.first_gap[s]) + k;
-        if (gaps.gaps[g].swap_cost >= 0) gaps.gaps[g].swap_cost = swap_cost(p.gaps[g], c.paid[s]);
+        if (gaps.gaps[g].swap_cost >= 0) gaps.gaps[g].swap_cost = swap_cost(p.gaps[g], c.weights[s]);
       }
 }
 
 }  // namespace
 
-gaps::GapProblem unpriced(const DecisionProblem& problem, const gaps::GapProblem& priced) {
-  gaps::GapProblem gaps{.base_bytes = priced.base_bytes,
-                        .base_host_bytes = priced.base_host_bytes,
+gaps::GapProblem at_full_cost(const DecisionProblem& problem, const gaps::GapProblem& weighted) {
+  gaps::GapProblem gaps{.base_bytes = weighted.base_bytes,
+                        .base_host_bytes = weighted.base_host_bytes,
                         .gaps = list_gaps(problem),
-                        .units = priced.units,
-                        .unit_gaps = priced.unit_gaps};
+                        .units = weighted.units,
+                        .unit_gaps = weighted.unit_gaps};
   std::size_t unit = 0;
   for (const SiteClass& c : problem.classes)
     for (std::size_t s = 0; s < c.sites.size(); ++s)
       for (std::size_t u = 0; u < c.units.size(); ++u, ++unit)
-        if (gaps.units[unit].recompute_cost >= 0) gaps.units[unit].recompute_cost /= c.paid[s].end;
+        if (gaps.units[unit].recompute_cost >= 0) gaps.units[unit].recompute_cost /= c.weights[s].end;
   return gaps;
 }
 
 gaps::GapProblem gap_problem_of(const DecisionProblem& problem) {
   gaps::GapProblem gaps{
       .base_bytes = problem.base_bytes, .base_host_bytes = problem.state.bytes, .gaps = list_gaps(problem)};
-  price_gaps(problem, gaps);
+  weigh_gaps(problem, gaps);
   for (const SiteClass& c : problem.classes) {
     std::vector<UnitEffect> alone(c.units.size());
     for (std::size_t u = 0; u < c.units.size(); ++u)
@@ -131,7 +134,7 @@ gaps::GapProblem gap_problem_of(const DecisionProblem& problem) {
         }
         gaps.units.push_back({.first = static_cast<std::int32_t>(gaps.unit_gaps.size()),
                               .count = static_cast<std::int32_t>(unit.slots.size()),
-                              .recompute_cost = has_recipe ? alone[u].least_ns * c.paid[s].end : -1.0,
+                              .recompute_cost = has_recipe ? alone[u].least_ns * c.weights[s].end : -1.0,
                               .kind = gaps.kinds + static_cast<std::int32_t>(u)});
         for (const std::int32_t slot : unit.slots) gaps.unit_gaps.push_back(c.first_gap[s] + slot);
       }

@@ -9,9 +9,9 @@ namespace tidemark::decide::sites {
 /// Positions are half-steps, gaps are rows of DecisionProblem::gaps. Per class, site and unit the recompute (if any),
 /// then the swaps that leave room for two copies. Times in ns; a recompute costs at least its compute time
 /// less what can be hidden of it, a swap its copy overhead.
-/// Costs are what the step pays.
+/// Costs are weighted (SiteClass::weights).
 [[nodiscard]] gaps::GapProblem gap_problem_of(const DecisionProblem& problem);
-/// The same without moves, at the cost of all that is added: for bounds of that. `priced`: gap_problem_of(problem).
-[[nodiscard]] gaps::GapProblem unpriced(const DecisionProblem& problem, const gaps::GapProblem& priced);
+/// The same without moves, at the cost of all that is added: for bounds of that. `weighted`: gap_problem_of(problem).
+[[nodiscard]] gaps::GapProblem at_full_cost(const DecisionProblem& problem, const gaps::GapProblem& weighted);
 
 }  // namespace tidemark::decide::sites

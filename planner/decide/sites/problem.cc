@@ -274,23 +274,23 @@ void place_gaps_on_clock(DecisionProblem& p) {
 }
 
 /// By the mean over the gaps of a site: where they begin, and where they end.
-void price_sites(DecisionProblem& p, std::span<const float> weights) {
-  p.is_priced = !weights.empty();
+void weigh_sites(DecisionProblem& p, std::span<const float> weights) {
+  p.is_weighted = !weights.empty();
   const auto weight_at = [&](OpId op) {
     return static_cast<double>(weights[std::min(weights.size() - 1, static_cast<std::size_t>(p.clock_of[row(op)]))]);
   };
   for (SiteClass& c : p.classes) {
-    c.paid.assign(c.sites.size(), {});
-    if (!p.is_priced || c.slots.empty()) continue;
+    c.weights.assign(c.sites.size(), {});
+    if (!p.is_weighted || c.slots.empty()) continue;
     for (std::size_t s = 0; s < c.sites.size(); ++s) {
-      SiteClass::Paid sum{.begin = 0, .end = 0};
+      SiteClass::Weight sum{.begin = 0, .end = 0};
       for (std::size_t k = 0; k < c.slots.size(); ++k) {
         const Gap& gap = p.gaps[static_cast<std::size_t>(c.first_gap[s]) + k].gap;
         sum.begin += weight_at(gap.before);
         sum.end += weight_at(gap.after);
       }
       const auto gaps = static_cast<double>(c.slots.size());
-      c.paid[s] = {.begin = sum.begin / gaps, .end = sum.end / gaps};
+      c.weights[s] = {.begin = sum.begin / gaps, .end = sum.end / gaps};
     }
   }
 }
@@ -359,7 +359,7 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
   p.static_bytes -= p.state.bytes;
   form_classes(p, longest_gaps(graph, liveness, options.min_gap_ops));
   place_gaps_on_clock(p);
-  price_sites(p, options.weights);
+  weigh_sites(p, options.weights);
   return p;
 }
 

@@ -66,10 +66,10 @@ struct SiteClass {
   std::vector<std::int32_t> unit_order;  ///< units with a recipe, sources before dependents
 
   /// The part of what a site adds that the step gets longer by: where its gaps begin, and where they end.
-  struct Paid {
+  struct Weight {
     double begin = 1, end = 1;
   };
-  std::vector<Paid> paid;  ///< per site
+  std::vector<Weight> weights;  ///< per site
 };
 
 struct DecisionProblem {
@@ -84,7 +84,7 @@ struct DecisionProblem {
   std::vector<std::int64_t> clock_start_ns;     ///< per compute op, nominal start, ascending
   /// Per compute op: how long the lane waits ahead of it for collectives of this rank, with everything kept.
   std::vector<std::int64_t> lane_idle_ns;
-  bool is_priced = false;         ///< not all that is added is paid (SiteClass::paid)
+  bool is_weighted = false;       ///< not all that is added lengthens the step (SiteClass::weights)
   bool runs_early = false;        ///< recomputation may run ahead of where it is needed, to be hidden (RunTime)
   std::vector<Bytes> base_bytes;  ///< per half-step: device bytes with everything kept
   Bytes static_bytes = 0;         ///< what persists on the device
@@ -114,7 +114,7 @@ enum class RunTime : std::uint8_t { late, hidden };
 
 struct ProblemOptions {
   OffloadChoice offload;  ///< which state is offloaded is given
-  RunTime run_time = RunTime::hidden;
+  RunTime run_time = RunTime::late;
   /// Per compute op: by how much the step gets longer for each ns that is added there (simulate/step_weights.h); empty:
   /// by all of it.
   std::span<const float> weights;

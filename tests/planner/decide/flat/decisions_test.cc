@@ -52,7 +52,7 @@ Solution any_solution(const Problem& problem, std::mt19937_64& random) {
   State state(problem, 0);
   for (int i = 0; i < 12; ++i) {
     const std::int32_t v = draw(random, problem.op_count), stage = draw(random, problem.op_count);
-    if (stage > v && problem.may_rerun(v, stage) && !state.runs_at(key_of(stage, v)))
+    if (stage > v && problem.may_recompute(v, stage) && !state.runs_at(key_of(stage, v)))
       state.insert_rerun(key_of(stage, v));
     const std::int32_t s = draw(random, problem.storage_count);
     for (const Key use : state.uses(s))

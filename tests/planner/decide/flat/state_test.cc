@@ -50,7 +50,7 @@ void change(State& state, std::mt19937_64& random) {
   }
   const std::int32_t v = draw(random, p.op_count), stage = draw(random, p.op_count);
   const Key key = key_of(stage, v, draw(random, 3));
-  if (stage > v && p.may_rerun(v, stage) && !state.runs_at(key)) state.insert_rerun(key);
+  if (stage > v && p.may_recompute(v, stage) && !state.runs_at(key)) state.insert_rerun(key);
   const std::int32_t s = draw(random, p.storage_count);
   if (state.uses(s).empty()) return;
   const auto pick = static_cast<std::size_t>(draw(random, static_cast<std::int32_t>(state.uses(s).size())));

@@ -212,6 +212,43 @@ TEST(Evaluator, RecomputationHidesWhereTheLaneWaitsForCollectives) {
   }
 }
 
+/// Weighted costs are what a choice adds where it adds it; at full cost nothing is left of them.
+TEST(Evaluator, WeightsScaleWhatSitesAdd) {
+  std::mt19937 random(7);
+  const auto f = RankFixture::of(testing::chain_graph(
+      {.layers = 4, .micro_batches = 6, .warm_up = 3, .chunks = 2, .op_ns = 3000, .communication = true}));
+  ASSERT_NE(f, nullptr);
+  const auto weighted_by = [&](const std::vector<float>& weights) {
+    Result<DecisionProblem> problem = build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns,
+                                                    {.offload = {}, .run_time = RunTime::hidden, .weights = weights});
+    EXPECT_TRUE(problem.ok());
+    return std::move(problem).value();
+  };
+  std::vector<float> uneven(f->problem.compute_op.size());
+  for (float& weight : uneven) weight = 0.1F + 0.9F * static_cast<float>(random() % 1000) / 1000;
+  const DecisionProblem half = weighted_by(std::vector<float>(uneven.size(), 0.5F)), mixed = weighted_by(uneven);
+  Evaluator in_full(f->problem), by_half(half), by_mixed(mixed);
+  for (int round = 0; round < testing::cases(40); ++round) {
+    const gaps::Choice choice = random_choice(f->problem, random);
+    const Evaluation full = in_full.evaluate(choice), halved = by_half.evaluate(choice);
+    EXPECT_EQ(full.weighted_ns(), full.added_ns());
+    EXPECT_EQ(halved.added_ns(), full.added_ns());
+    const std::int64_t of_sites = full.added_ns() - full.exposed_copy_ns;
+    EXPECT_NEAR(static_cast<double>(halved.weighted_ns() - full.exposed_copy_ns), 0.5 * static_cast<double>(of_sites),
+                1);
+    const Evaluation uneven_sum = by_mixed.evaluate(choice);
+    EXPECT_LE(uneven_sum.weighted_ns(), full.added_ns());
+    EXPECT_GE(static_cast<double>(uneven_sum.weighted_ns() - full.exposed_copy_ns),
+              0.1 * static_cast<double>(of_sites) - 1);
+  }
+  const gaps::GapProblem plain = gap_problem_of(f->problem), at_full = at_full_cost(mixed, gap_problem_of(mixed));
+  ASSERT_EQ(at_full.units.size(), plain.units.size());
+  for (std::size_t u = 0; u < plain.units.size(); ++u)
+    EXPECT_NEAR(at_full.units[u].recompute_cost, plain.units[u].recompute_cost, 1e-6);
+  for (std::size_t g = 0; g < plain.gaps.size(); ++g) EXPECT_EQ(at_full.gaps[g].swap_cost, plain.gaps[g].swap_cost);
+  for (const gaps::Move& move : gap_problem_of(mixed).moves) EXPECT_LE(move.cost, move.full_cost);
+}
+
 /// Whatever was evaluated before, the same choice or another, nothing of it is left.
 TEST(Evaluator, RemembersNothingThatItShouldNot) {
   std::mt19937 random(4);
