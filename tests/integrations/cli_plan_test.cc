@@ -399,7 +399,8 @@ TEST(Check, RemedyClearsTheBudget) {
   const Json plan = only_job(json_of(place, {"check", "plan.json"}));
   EXPECT_NE(plan["verdict"], "FAIL");
   EXPECT_EQ(plan["remedy"], nullptr);
-  EXPECT_LE(failed["remedy"]["peak_bytes"].get<Bytes>(), parsed(place.read("plan.json"))["ranks"][0]["figures"]["budget_bytes"]);
+  EXPECT_LE(failed["remedy"]["peak_bytes"].get<Bytes>(),
+            parsed(place.read("plan.json"))["ranks"][0]["figures"]["budget_bytes"]);
 }
 
 /// The host budget that the plan was made with counts, unless another is given.

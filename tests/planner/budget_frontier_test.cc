@@ -103,7 +103,9 @@ TEST(BudgetFrontier, MoreMemoryNeverMakesAStepLonger) {
   EXPECT_EQ(asked->ranks.front().budget_bytes, 60 * kGiB);
   for (std::size_t i = 1; i < points.size(); ++i) {
     EXPECT_LE(points[i].step.step_ns, points[i - 1].step.step_ns) << points[i].budget_bytes;
-    if (points[i].budget_bytes != 60 * kGiB) EXPECT_EQ(points[i].planned_bytes, points[i].budget_bytes);
+    if (points[i].budget_bytes != 60 * kGiB) {
+      EXPECT_EQ(points[i].planned_bytes, points[i].budget_bytes);
+    }
   }
 }
 
