@@ -16,6 +16,8 @@ constexpr double kPackWork = 3'000;
 /// Of a flat step, which has one rank and no site classes to trade with: about a second where the orders are not low
 /// enough.
 constexpr std::int64_t kFlatPackWork = 1'000'000;
+/// Where its search was told to stop: an answer that lacks addresses is none.
+constexpr std::int64_t kStoppedPackWork = kFlatPackWork / 4;
 
 /// Work for one layout. The effort of packing may be any positive number; up to 1 the orders alone are asked.
 std::int64_t pack_work(const decide::RankProblem& problem, const PlanRequest& request) {
@@ -79,12 +81,14 @@ Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& a
                   .layout = {},
                   .policy_added_ns = answer.cost.added_ns()};
   correct_cost(problem, built.schedule, built.cost);
+  const std::function<bool()> stop = stop_question(request);
+  const bool stopped = stop && stop();
   built.layout = layout::lay_out(built.schedule, {.arenas = layout::device_and_host(budgets.device, budgets.host,
                                                                                     problem.machine().alignment_bytes),
                                                   .arena_of = {},
-                                                  .work = pack_work(problem, request),
+                                                  .work = stopped ? kStoppedPackWork : pack_work(problem, request),
                                                   .is_brief = request.is_brief && !problem.is_flat(),
-                                                  .should_stop = stop_question(request)});
+                                                  .should_stop = stopped ? nullptr : stop});
   return built;
 }
 

@@ -140,7 +140,20 @@ StepFigures summarise_given(const simulate::StepTiming& timing, const PlanOutcom
   return f;
 }
 
-/// What lies of ours on the longest path of a step, by rank. `work`: as played, with copies charged.
+/// How long the compute lane of a rank stands still between two times, ns.
+std::int64_t idle_ns(const simulate::RankWork& work, const simulate::Timeline& times, std::int64_t begin_ns,
+                     std::int64_t end_ns) {
+  std::int64_t idle = end_ns - begin_ns;
+  for (std::size_t t = 0; t < work.lanes.size() && idle > 0; ++t) {
+    if (work.lanes[t] != Lane::compute) continue;
+    if (times.start_ns[t] >= end_ns) break;
+    idle -= std::max<std::int64_t>(0, std::min(end_ns, times.end_ns[t]) - std::max(begin_ns, times.start_ns[t]));
+  }
+  return idle;
+}
+
+/// What lies of ours on the longest path of a step, by rank: of other lanes, where the compute lane stands still
+/// beside. `work`: as played, with copies charged.
 void fill_paid(const std::vector<simulate::RankWork>& work, const simulate::StepTiming& timing, PlanOutcome& outcome) {
   std::vector<RankPlan*> planned(work.size(), nullptr);
   for (RankPlan& plan : outcome.ranks) {
@@ -148,12 +161,16 @@ void fill_paid(const std::vector<simulate::RankWork>& work, const simulate::Step
     plan.figures.paid_ns = 0;
   }
   for (const simulate::TaskOfRank& at : timing.longest_path) {
-    RankPlan* plan = planned[static_cast<std::size_t>(at.rank)];
+    const auto rank = static_cast<std::size_t>(at.rank), task = static_cast<std::size_t>(at.task);
+    RankPlan* plan = planned[rank];
     if (plan == nullptr) continue;  // keeps everything
-    const auto task = static_cast<std::size_t>(at.task);
     const bool is_of_graph = plan->program.schedule.tasks[task].kind == TaskKind::op;
-    const std::int64_t took_ns = work[static_cast<std::size_t>(at.rank)].duration_ns[task];
-    plan->figures.paid_ns += took_ns - (is_of_graph ? plan->program.estimate_ns[task] : 0);
+    const bool computes = work[rank].lanes[task] == Lane::compute;
+    const simulate::Timeline& times = timing.ranks[rank];
+    if (computes)
+      plan->figures.paid_ns += work[rank].duration_ns[task] - (is_of_graph ? plan->program.estimate_ns[task] : 0);
+    else if (!is_of_graph)
+      plan->figures.paid_ns += idle_ns(work[rank], times, times.start_ns[task], times.end_ns[task]);
   }
 }
 

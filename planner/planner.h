@@ -112,8 +112,8 @@ struct RankFigures {
   std::int64_t exposed_copy_ns = 0;
   std::int64_t copy_overhead_ns = 0;  ///< launches and memory bandwidth of copies
   std::int64_t added_ns = 0;          ///< recompute_ns and the three lines above
-  /// What is recomputed, copied and charged for copies on the longest path of the simulated step: the rest is done
-  /// while others are waited for. Together at least what the step is longer than with everything kept.
+  /// What is recomputed, charged for copies and waited for copies or repeated communication on the longest path of the
+  /// simulated step: the rest is done while others are waited for.
   std::int64_t paid_ns = 0;
   std::int64_t lower_bound_ns = 0;  ///< no plan that fits with the same state offloaded adds less (proven)
   double lower_bound_percent = 0;   ///< of the keep-all step

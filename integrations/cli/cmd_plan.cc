@@ -56,7 +56,7 @@ class PlanCommand final : public Command {
                                fits ? "the plan is the best found by then" : "no plan that fits was found by then"));
     if (!fits && !graph_.schedule_out.empty()) {
       outputs.drop(graph_.schedule_out);
-      console.note(fmt::format("{} is not written, since no schedule fits", graph_.schedule_out.string()));
+      console.note(fmt::format("{} is not written, since none was found that fits", graph_.schedule_out.string()));
     }
     if (Status status = outputs.write(console, text(request.value(), made)); !status) return status.error();
     return fits ? ExitStatus::done : ExitStatus::answer_is_no;

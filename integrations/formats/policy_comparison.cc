@@ -100,8 +100,8 @@ std::string with_comparison(const std::string& json, const plan::PlanRequest& re
     Json full = Json::parse(plan_json(request, figures, 0));
     Json entry = {{"policy", r.policy}};
     for (const char* key :
-         {"fits", "ranks", "step_ms", "bubble_percent", "mfu_percent", "mfu_causal_percent", "tokens_per_s",
-          "exposed_communication_percent", "exposed_copy_percent", "recompute_percent"})
+         {"fits", "ranks", "step_ms", "keep_all_step_ms", "bubble_percent", "mfu_percent", "mfu_causal_percent",
+          "tokens_per_s", "exposed_communication_percent", "exposed_copy_percent", "recompute_percent"})
       entry[key] = full[key];
     object["policies"].push_back(std::move(entry));
   }
