@@ -1,4 +1,4 @@
-// Weights against what the simulator says of a step in which one task takes longer.
+// Weights against what the simulator says of a step in which one task takes longer, and the path it names as longest.
 
 #include "planner/simulate/step_weights.h"
 
@@ -116,6 +116,27 @@ TEST(StepWeights, AddUpToOneAtMostAtAnyTime) {
       sum += change;
       ASSERT_LE(sum, 1.001) << ns;
     }
+  }
+}
+
+/// The path that the simulator names leads from the end of the step to its begin without a break.
+TEST(LongestPath, HasNoBreak) {
+  testing::JobGenerator random(33);
+  for (int i = 0; i < testing::cases(12); ++i) {
+    const std::vector<RankWork> works = works_of(random.next());
+    const StepTiming timing = simulate_step(works).value();
+    ASSERT_FALSE(timing.longest_path.empty());
+    const auto times = [&](const TaskOfRank& at) {
+      const Timeline& rank = timing.ranks[static_cast<std::size_t>(at.rank)];
+      return std::pair(rank.start_ns[static_cast<std::size_t>(at.task)],
+                       rank.end_ns[static_cast<std::size_t>(at.task)]);
+    };
+    std::int64_t then = timing.step_ns;
+    for (const TaskOfRank& at : timing.longest_path) {
+      EXPECT_EQ(times(at).second, then) << "rank " << at.rank << " task " << at.task;
+      then = times(at).first;
+    }
+    EXPECT_EQ(then, 0);
   }
 }
 
