@@ -133,7 +133,7 @@ TEST(Report, ShowsWhatMemoryBuysWhereGiven) {
   const std::string page = formats::report_html(tiny_request(), outcome, {}, points);
   EXPECT_EQ(first_unbalanced(page), "");
   EXPECT_TRUE(contains(page, "<td>1.00</td><td class=\"no\">1 of 2</td>"));
-  EXPECT_TRUE(contains(page, " (this plan)</td><td class=\"yes\">2 of 2</td>"));
+  EXPECT_TRUE(contains(page, " (asked for)</td><td class=\"yes\">2 of 2</td>"));
 }
 
 TEST(Report, ComparesPoliciesWhereGiven) {
