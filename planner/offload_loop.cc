@@ -28,7 +28,8 @@ class OffloadLoop {
     if (Status s = run(in_.request.policy->hides_recompute ? RunTime::hidden : RunTime::late); !s) return s;
     if (whole_->is_flat() || !whole_->sites().runs_early) return {};
     const bool is_found = best_.problem != nullptr && fits(best_.best, budgets_);
-    const bool is_near = in_.request.is_brief || has_plan_within(kFarAbove / kDoubt * best_.weighted_bound_ns);
+    const double bound_ns = best_.weighted_bound_ns;
+    const bool is_near = in_.request.is_brief || bound_ns <= 0 || has_plan_within(kFarAbove / kDoubt * bound_ns);
     return is_found && is_near ? Status{} : run(RunTime::late);
   }
 
@@ -178,6 +179,8 @@ class OffloadLoop {
     is_misjudged_ = found.best.is_misjudged();
     const double ns_per_byte =
         found.prices ? std::accumulate(found.prices->device.begin(), found.prices->device.end(), 0.0) : 0.0;
+    // Without prices a bound is only looked for where it is told.
+    const double weighted_bound_ns = found.prices ? found.weighted_bound_ns : 0;
     if (problem == whole_) {
       prices_ = std::move(found.prices);
       if (found.weighted_bound_ns > 0 && fits(found.best, budgets_))
@@ -187,7 +190,7 @@ class OffloadLoop {
       best_ = {.problem = problem,
                .best = std::move(found.best),
                .bound_ns = found.bound_ns,
-               .weighted_bound_ns = found.weighted_bound_ns,
+               .weighted_bound_ns = weighted_bound_ns,
                .ns_per_byte = ns_per_byte};
     return {};
   }

@@ -13,7 +13,7 @@ struct OffloadResult {
   std::shared_ptr<decide::RankProblem> problem;
   BuiltPlan best;
   double bound_ns = 0;           ///< with the same state offloaded no plan adds less
-  double weighted_bound_ns = 0;  ///< of PlanCost::weighted_ns()
+  double weighted_bound_ns = 0;  ///< of PlanCost::weighted_ns(); 0: not known
   double ns_per_byte = 0;        ///< price of device memory: what a byte less of budget adds; 0: none was found
 };
 
