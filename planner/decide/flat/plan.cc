@@ -177,7 +177,10 @@ class StepPlanner::Known {
     plan.status = judge(plan);
   }
 
-  [[nodiscard]] bool is_aimed() const { return limits_.aimed && limits_.rule == StepRule::optimal; }
+  /// Few ops whose copies take time are searched for all budgets: no proof ends a search for one there.
+  [[nodiscard]] bool is_aimed() const {
+    return limits_.aimed && limits_.rule == StepRule::optimal && (problem_.op_count > kFewOps || may_be_proven());
+  }
   /// What a proof may end at: steps whose states are few enough.
   [[nodiscard]] bool may_be_proven() const {
     return limits_.prove_small && !problem_.has_link && problem_.op_count <= kMostProvenOps &&
