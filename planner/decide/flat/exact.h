@@ -1,7 +1,7 @@
 #pragma once
 // The best schedule of a list of up to 128 storages, proven: the cheapest path through states (ops done, storages
 // resident, storages with a copy outside), by a best-first search that a relaxation guides (relaxation.h). Nothing is
-// dropped before room is needed, since what stays can always go later; recomputations may come in any order and any
+// dropped before room is needed, since what is there can always go later; recomputations may come in any order and any
 // number.
 
 #include <cstdint>

@@ -22,9 +22,9 @@ struct PlanLimits {
   StepRule rule = StepRule::optimal;
   double effort = 1;        ///< more looks longer; > 0
   bool prove_small = true;  ///< small lists are solved exactly
-  /// Each budget is searched by itself (aimed.h), and what is found of a short step is proven or bettered (exact.h):
-  /// quicker, but what a lower budget costs may then be less than what a higher one does. The frontier is always that
-  /// of a search for all budgets.
+  /// But for few ops whose copies take time, each budget is searched by itself (aimed.h), and what is found of a short
+  /// step is proven or bettered (exact.h): quicker, but what a lower budget costs may then be less than what a higher
+  /// one does. The frontier is always that of a search for all budgets.
   bool aimed = false;
   /// Asked now and then, by several threads; the answer is then made of what was found so far. Asked before anything
   /// was, a search for one budget still makes a pass at it, so that most budgets that can be met are. Bounds that were

@@ -8,7 +8,7 @@
 namespace tidemark::decide::flat {
 namespace {
 
-constexpr double kNever = 1e200;      // as a cost; sums of it stay finite
+constexpr double kNever = 1e200;      // as a cost; sums of it are finite
 constexpr int kAscentPatience = 150;  // iterations without gain
 constexpr double kMomentum = 0.96;    // of the direction before
 constexpr double kLeastRise = 1e-5;   // of the target
@@ -204,22 +204,22 @@ void Relaxation::find_path_step(std::int32_t s, std::int32_t t, double held) {
   const double worth = sums_.there[at], begun = worth + sums_.begun[at], run = run_cost(s, t) - worth;
   const bool may = may_leave(s, t);
   if (is_needed_[at] != 0) {
-    double after = held + std::min(next[stays], next[leaves]);
+    double after = held + std::min(next[lasts], next[leaves]);
     if (may) after = std::min(after, next[gone]);
-    here[stays] = after - begun;
+    here[lasts] = after - begun;
     here[leaves] = kNever;
     here[gone] = run + sums_.last[at] + after;
   } else {
     double left = held + next[leaves];
     if (may) left = std::min(left, next[gone]);
-    here[stays] = held + next[stays] - begun;
+    here[lasts] = held + next[lasts] - begun;
     here[leaves] = left - begun;
-    here[gone] = std::min(next[gone], run + std::min(left, sums_.last[at] + held + next[stays]));
+    here[gone] = std::min(next[gone], run + std::min(left, sums_.last[at] + held + next[lasts]));
   }
   for (std::int32_t state = 0; state < kStates; ++state) here[state] = std::min(here[state], kNever);
   double* shares = &shares_[4 * at];
   shares[0] = shares[kOutside] = here[gone];
-  shares[kResident] = shares[kResident | kOutside] = std::min(here[stays], here[leaves]) - sums_.past[at];
+  shares[kResident] = shares[kResident | kOutside] = std::min(here[lasts], here[leaves]) - sums_.past[at];
 }
 
 void Relaxation::find_swapping_step(std::int32_t s, std::int32_t t, double held) {
@@ -252,7 +252,7 @@ void Relaxation::find_paths(const Prices& prices) {
       if (t == p_.op_count || t > useful_until_[ind(s)] || born_[ind(s)] >= t) {
         double* path = &paths_[kStates * cell(t, s)];
         path[gone] = path[leaves] = 0;
-        path[stays] = kNever;
+        path[lasts] = kNever;
         std::fill_n(&shares_[4 * cell(t, s)], 4, 0);
       } else if (swaps(s)) {
         find_swapping_step(s, t, held_price(s, t, prices));
@@ -270,7 +270,7 @@ double Relaxation::value_of(const Prices& prices) {
     const std::int32_t first = born_[ind(s)] + 1;
     const double* next = shares(first, s);
     const double* path = &paths_[kStates * cell(first, s)];
-    double least = swaps(s) ? next[kResident] : std::min(path[stays], path[leaves]);
+    double least = swaps(s) ? next[kResident] : std::min(path[lasts], path[leaves]);
     if (first == 0) {
       start += least;
       continue;
@@ -289,7 +289,7 @@ double Relaxation::value_of(const Prices& prices) {
 void Relaxation::follow_path(std::int32_t s, const Prices& prices) {
   std::int32_t t = born_[ind(s)] + 1;
   const auto of = [&](std::int32_t stage) { return &paths_[kStates * cell(stage, s)]; };
-  State state = of(t)[stays] <= of(t)[leaves] ? stays : leaves;
+  State state = of(t)[lasts] <= of(t)[leaves] ? lasts : leaves;
   if (t > 0 && may_leave(s, t - 1) && of(t)[gone] < of(t)[state]) state = gone;
   for (; t < p_.op_count && t <= useful_until_[ind(s)]; ++t) {
     const std::size_t at = cell(t, s);
@@ -299,19 +299,19 @@ void Relaxation::follow_path(std::int32_t s, const Prices& prices) {
     double left = held + next[leaves];
     State after = leaves;
     if (may && next[gone] < left) left = next[gone], after = gone;
-    if (needed && held + next[stays] <= left) after = stays;
+    if (needed && held + next[lasts] <= left) after = lasts;
     begun_[at] = state != gone ? 1 : 0;
-    if (state == stays && !needed) after = stays;
+    if (state == lasts && !needed) after = lasts;
     if (state == gone && !needed) {
-      const double last = sums_.last[at] + held + next[stays];
+      const double last = sums_.last[at] + held + next[lasts];
       if (next[gone] <= run + std::min(left, last)) {
         continue;
       }
-      if (last <= left) after = stays;
+      if (last <= left) after = lasts;
     }
     there_[at] = 1;
     made_[at] = state == gone ? 1 : 0;
-    last_[at] = state == gone && (needed || after == stays) ? 1 : 0;
+    last_[at] = state == gone && (needed || after == lasts) ? 1 : 0;
     kept_[at] = after != gone ? 1 : 0;
     state = after;
   }
@@ -459,7 +459,7 @@ std::vector<std::uint8_t> Relaxation::cheap_enough(double most_added) const {
     }
     double so_far[kStates] = {may_leave(s, v) ? 0 : kNever, 0, 0};  // of the cheapest path to a state
     const double* next = &paths_[kStates * cell(v + 1, s)];
-    const double whole = std::min({so_far[gone] + next[gone], next[stays], next[leaves]});
+    const double whole = std::min({so_far[gone] + next[gone], next[lasts], next[leaves]});
     for (std::int32_t t = v + 1; t <= useful_until_[ind(s)] && t < p_.op_count; ++t) {
       const std::size_t at = cell(t, s);
       next = &paths_[kStates * cell(t + 1, s)];
@@ -467,23 +467,23 @@ std::vector<std::uint8_t> Relaxation::cheap_enough(double most_added) const {
       const double run = run_cost(s, t) - worth, last = sums_.last[at];
       const bool may = may_leave(s, t), needed = is_needed_[at] != 0;
       const double go = may ? next[gone] : kNever, left = std::min(held + next[leaves], go);
-      const double gone_before = so_far[gone], stayed = so_far[stays] - worth - sums_.begun[at],
+      const double gone_before = so_far[gone], lasted = so_far[lasts] - worth - sums_.begun[at],
                    leaving = so_far[leaves] - worth - sums_.begun[at];
       // A storage that was there may have left within the stage before it was made again.
       const double after =
-          needed ? std::min(last + held + next[stays], last + left) : std::min(left, last + held + next[stays]);
-      const double anyway = std::min(left, held + next[stays]);
-      const double there = needed ? stayed : std::min(stayed, leaving);
+          needed ? std::min(last + held + next[lasts], last + left) : std::min(left, last + held + next[lasts]);
+      const double anyway = std::min(left, held + next[lasts]);
+      const double there = needed ? lasted : std::min(lasted, leaving);
       const double run_again = run + worth;  // its worth was counted
       const double through = std::min(gone_before + run + after, there + run_again + anyway);
       if (best_ + through - whole <= most_added) cheap[ind(t) * ops + ind(v)] = 1;
       double now[kStates] = {kNever, kNever, kNever};
       if (needed) {
-        const double is_there = std::min(stayed, gone_before + run + last);
-        now[stays] = now[leaves] = is_there + held;
+        const double is_there = std::min(lasted, gone_before + run + last);
+        now[lasts] = now[leaves] = is_there + held;
         if (may) now[gone] = is_there;
       } else {
-        now[stays] = held + std::min(stayed, gone_before + run + last);
+        now[lasts] = held + std::min(lasted, gone_before + run + last);
         const double is_there = std::min(leaving, gone_before + run);
         now[leaves] = held + is_there;
         now[gone] = std::min(gone_before, may ? is_there : kNever);

@@ -105,7 +105,7 @@ class Relaxation {
   /// A storage's lot from the begin of a stage on.
   enum State : std::uint8_t {
     gone,    ///< not there
-    stays,   ///< there until it is needed next
+    lasts,   ///< there until it is needed next
     leaves,  ///< there, and leaves before
     kStates
   };
