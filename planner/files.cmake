@@ -5,6 +5,7 @@ set(TIDEMARK_PLAN_FILES
   built_plan.cc
   capacity_lines.cc
   gap_report.cc
+  joint_choice.cc
   known_share.cc
   last_resort.cc
   load_curve.cc
@@ -20,6 +21,7 @@ set(TIDEMARK_PLAN_FILES
   planned_load.cc
   planner.cc
   policy.cc
+  rank_options.cc
   rank_planner.cc
   site_rooms.cc
   stage_balance.cc

@@ -16,6 +16,7 @@
 #include "planner/graph_build/load_shape.h"
 #include "planner/graph_build/site_loads.h"
 #include "planner/graph_build/step_graph.h"
+#include "planner/joint_choice.h"
 #include "planner/planned_load.h"
 #include "planner/rank_planner.h"
 #include "planner/schedule/scheduler.h"
@@ -216,6 +217,7 @@ class JobPlanning {
     }
     if (Status status = plan(ranks_); !status) return status.error();
     if (Status status = shorten_step(); !status) return status.error();
+    if (Status status = choose_together(); !status) return status.error();
     if (Status status = finish(); !status) return status.error();
     return std::move(outcome_);
   }
@@ -313,13 +315,39 @@ class JobPlanning {
     const Result<StepChoice> choice = choose_schedules(request_, outcome_.ranks, nominal_.timing);
     if (!choice) return choice.error();
     drop_offers();
+    return plan_by(choice.value().rules, choice.value().own_step_ns);
+  }
+
+  /// Plans the ranks of a small pipeline anew by what makes its step shorter together.
+  Status choose_together() {
+    if (!request_.policy->prices_step || !wants_offers() || ranks_.size() < 2 || !outcome_.fits()) return {};
+    if (Status status = build(); !status) return status;
+    std::vector<RankRequest> requests;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) requests.push_back(request_of(rank(i)));
+    Result<JointChoice> choice = choose_jointly(requests, outcome_.ranks);
+    if (!choice) return choice.error();
+    std::vector<Rule> answers;
+    answers.reserve(ranks_.size());
+    std::vector<const Rule*> rules(ranks_.size(), nullptr);
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      std::optional<PolicyAnswer>& answer = choice.value().answers[i];
+      if (!answer) continue;
+      answers.push_back({.name = request_.policy->name,
+                         .decide = [known = *std::move(answer)](const PolicyRequest&) { return known; }});
+      rules[i] = &answers.back();
+    }
+    return plan_by(rules, choice.value().own_step_ns);
+  }
+
+  /// Plans ranks anew by the rules given, null: not, and keeps what comes of it if the step is shorter than `own_ns`.
+  Status plan_by(const std::vector<const Rule*>& rules, std::int64_t own_ns) {
     std::vector<std::size_t> changed;
-    for (std::size_t r = 0; r < choice.value().rules.size(); ++r)
-      if (choice.value().rules[r] != nullptr) changed.push_back(r);
+    for (std::size_t r = 0; r < rules.size(); ++r)
+      if (rules[r] != nullptr) changed.push_back(r);
     std::vector<RankPlan> other(changed.size());
     const Status status = threads::parallel_try_each(changed.size(), [&](std::size_t i) -> Status {
       RankRequest request = request_of(changed[i]);
-      request.rule = choice.value().rules[changed[i]];
+      request.rule = rules[changed[i]];
       request.wants_offers = false;
       request.is_tentative = true;  // without addresses for the rule's schedule the rank keeps its own plan
       Result<RankPlan> plan = plan_rank(outcome_.ranks[changed[i]].graph, request);
@@ -329,7 +357,7 @@ class JobPlanning {
       return {};
     });
     if (!status) return status;
-    return keep_if_shorter(changed, std::move(other), choice.value().own_step_ns);
+    return keep_if_shorter(changed, std::move(other), own_ns);
   }
 
   void drop_offers() {

@@ -13,20 +13,13 @@ namespace {
 constexpr std::int64_t kTasksPlayed = 20'000'000;  ///< by steps with single ranks exchanged: about a second
 constexpr std::int64_t kFewTasks = 2'000'000;      ///< played in vain they cost little
 
-simulate::RankWork work_of(const PlanRequest& request, const RankPlan& plan, const Schedule& schedule) {
-  const std::vector<std::int64_t> estimates =
-      schedule::task_durations(plan.graph, schedule, request.machine, request.time_scale);
-  return simulate::work_of(plan.graph, schedule,
-                           schedule::charged_durations(plan.graph, schedule, request.machine, estimates));
-}
-
 /// The step of ranks whose work is exchanged.
 class StepPlay {
  public:
   StepPlay(const PlanRequest& request, const std::vector<RankPlan>& ranks, const simulate::StepTiming& nominal)
       : request_(request), ranks_(ranks), nominal_(nominal), works_(ranks.size()) {
     threads::parallel_for_each(0, ranks.size(), [&](std::size_t r) {
-      works_[r].push_back({.rule = nullptr, .work = work_of(request, ranks[r], ranks[r].program.schedule)});
+      works_[r].push_back({.rule = nullptr, .work = played_work(request, ranks[r], ranks[r].program.schedule)});
     });
     for (const auto& of_rank : works_) tasks_ += std::ssize(of_rank.front().work.lanes);
   }
@@ -58,7 +51,7 @@ class StepPlay {
       const Result<Schedule> schedule = schedule::build_schedule(
           {.graph = plan.graph, .liveness = plan.liveness, .nominal = nominal_.ranks[r], .plan = offer->plan});
       if (!schedule) return schedule.error();
-      works_[r].push_back({.rule = rule, .work = work_of(request_, plan, schedule.value())});
+      works_[r].push_back({.rule = rule, .work = played_work(request_, plan, schedule.value())});
       return {};
     });
     if (!status) return status.error();
@@ -127,6 +120,13 @@ Status exchange_single_ranks(StepPlay& play, StepChoice& choice) {
 
 }  // namespace
 
+simulate::RankWork played_work(const PlanRequest& request, const RankPlan& plan, const Schedule& schedule) {
+  const std::vector<std::int64_t> estimates =
+      schedule::task_durations(plan.graph, schedule, request.machine, request.time_scale);
+  return simulate::work_of(plan.graph, schedule,
+                           schedule::charged_durations(plan.graph, schedule, request.machine, estimates));
+}
+
 Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vector<RankPlan>& ranks,
                                     const simulate::StepTiming& nominal) {
   StepPlay play(request, ranks, nominal);
@@ -154,8 +154,8 @@ Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vecto
 
 Result<std::int64_t> played_step_ns(const PlanRequest& request, const std::vector<RankPlan>& ranks) {
   std::vector<simulate::RankWork> work(ranks.size());
-  threads::parallel_for_each(0, ranks.size(),
-                             [&](std::size_t r) { work[r] = work_of(request, ranks[r], ranks[r].program.schedule); });
+  threads::parallel_for_each(
+      0, ranks.size(), [&](std::size_t r) { work[r] = played_work(request, ranks[r], ranks[r].program.schedule); });
   const Result<simulate::StepTiming> timing = simulate::simulate_step(work);
   if (!timing) return timing.error();
   return timing.value().step_ns;

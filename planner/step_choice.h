@@ -24,6 +24,10 @@ struct StepChoice {
 [[nodiscard]] Result<StepChoice> choose_schedules(const PlanRequest& request, const std::vector<RankPlan>& ranks,
                                                   const simulate::StepTiming& nominal);
 
+/// What a rank does by a schedule of its graph, as the step is played.
+[[nodiscard]] simulate::RankWork played_work(const PlanRequest& request, const RankPlan& plan,
+                                             const Schedule& schedule);
+
 /// The step of what ranks are planned to do. Errors: those of simulate_step.
 [[nodiscard]] Result<std::int64_t> played_step_ns(const PlanRequest& request, const std::vector<RankPlan>& ranks);
 

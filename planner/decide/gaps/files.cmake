@@ -3,6 +3,7 @@ set(TIDEMARK_DECIDE_GAPS_FILES
   decide/gaps/gap_problem.cc
   decide/gaps/give_up.cc
   decide/gaps/greedy.cc
+  decide/gaps/least_choices.cc
   decide/gaps/prices.cc
   decide/gaps/relaxation.cc
   decide/gaps/search.cc)
