@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -40,7 +41,7 @@ class SmallPipelines {
 
   graph_build::JobSpec next(const Shape& shape) {
     graph_build::JobSpec job{
-        .model = {.name = "small", .hidden = 512 * pick({1, 2, 4}), .vocabulary = 4096, .sequence = 1024},
+        .model = {.name = "small", .hidden = 512 * pick({1, 2, 4}), .vocabulary = 1024, .sequence = 1024},
         .device = "ascend-910b-64g"};
     graph_build::ParallelSpec& p = job.parallel;
     p.pipeline = shape.pipeline;
@@ -79,8 +80,9 @@ class SmallPipelines {
   }
 
   static Bytes peak_of(const PlanRequest& request) {
+    const PlanOutcome outcome = plan_step(request).value();
     Bytes peak = 0;
-    for (const RankPlan& rank : plan_step(request).value().ranks) peak = std::max(peak, rank.figures.peak_bytes);
+    for (const RankPlan& rank : outcome.ranks) peak = std::max(peak, rank.figures.peak_bytes);
     return peak;
   }
 
@@ -103,48 +105,64 @@ class SmallPipelines {
   std::mt19937 random_;
 };
 
-/// How many of the steps of `optimal` were held against something.
-struct Compared {
-  int fitting = 0, pressed = 0;
+/// A step of `optimal`, and the shortest of all joint choices that is no longer.
+struct Held {
+  std::string what;
+  std::optional<std::int64_t> optimal_ns, shortest_ns;  ///< nothing: none fits; none is as short
+  std::int64_t keep_all_ns = 0;
+  bool is_pressed = false;  ///< some rank cannot keep everything
 };
 
-Compared expect_none_is_shorter(const std::vector<Shape>& shapes, int rounds, Grain grain, std::uint32_t seed) {
+std::vector<Held> hold_against_all(const std::vector<Shape>& shapes, int rounds, Grain grain, std::uint32_t seed) {
   SmallPipelines pipelines(seed);
-  Compared compared;
+  std::vector<Held> steps;
   for (int round = 0; round < testing::cases(rounds); ++round)
     for (const Shape& shape : shapes) {
-      const std::string what = name_of(shape, round);
       const PlanRequest request = pipelines.tight_request(shape);
       const PlanOutcome optimal = plan_step(request).value();
+      Held held{.what = name_of(shape, round), .keep_all_ns = optimal.step.keep_all_step_ns};
+      if (optimal.fits()) held.optimal_ns = optimal.step.step_ns;
       JointChoices joint(request);
-      const std::int64_t limit = optimal.fits() ? optimal.step.step_ns : std::numeric_limits<std::int64_t>::max();
-      const std::optional<std::int64_t> shorter = joint.shorter_than(limit, grain);
-      EXPECT_FALSE(shorter) << what << ": " << *shorter << " ns instead of " << optimal.step.step_ns
-                            << ", everything kept " << optimal.step.keep_all_step_ns;
-      if (!optimal.fits()) continue;
-      ++compared.fitting;
-      compared.pressed += joint.pressed() > 0 && joint.fitting() > 1 ? 1 : 0;
+      const std::int64_t none_ns = std::numeric_limits<std::int64_t>::max();
+      held.shortest_ns = joint.shorter_than(optimal.fits() ? optimal.step.step_ns + 1 : none_ns, grain);
+      held.is_pressed = joint.pressed() > 0;
+      steps.push_back(std::move(held));
     }
-  return compared;
+  return steps;
 }
 
-/// The planner is free in each micro-batch, and so is what it is held against: it is one of these choices, so its step
-/// is the shortest of them all.
+void expect_none_is_shorter(const std::vector<Held>& steps) {
+  for (const Held& step : steps) {
+    if (!step.shortest_ns) continue;
+    ASSERT_TRUE(step.optimal_ns) << step.what << " fits";
+    EXPECT_GE(*step.shortest_ns, *step.optimal_ns) << step.what << ", everything kept " << step.keep_all_ns;
+  }
+}
+
+int count_pressed(const std::vector<Held>& steps) {
+  const auto count = static_cast<int>(
+      std::ranges::count_if(steps, [](const Held& step) { return step.is_pressed && step.optimal_ns.has_value(); }));
+  ::testing::Test::RecordProperty("pressed", count);
+  return count;
+}
+
+/// The planner is free in each micro-batch, and so is what it is held against. Without host memory, where no state can
+/// be offloaded, its plan is one of these choices: so it is the shortest of them.
 TEST(JointChoice, IsTheShortestOfAllChoicesOfEachMicroBatch) {
   const std::vector<Shape> shapes = {
       {.pipeline = 2, .micro_batches = 2, .layers = {1, 0}},
       {.pipeline = 3, .micro_batches = 2, .layers = {1, 0, 0}},
-      {.pipeline = 2, .micro_batches = 1, .layers = {1, 1}},
-      {.pipeline = 4, .micro_batches = 1, .layers = {1, 1, 0, 0}},
+      {.pipeline = 4, .micro_batches = 2, .layers = {1, 0, 0, 0}},
+      {.pipeline = 2, .micro_batches = 1, .layers = {2, 0}},
       {.pipeline = 2, .chunks = 2, .micro_batches = 2, .layers = {1, 0, 0, 0}},
-      {.pipeline = 2, .micro_batches = 1, .layers = {1, 0}, .copies = true},
   };
-  const Compared compared = expect_none_is_shorter(shapes, 6, Grain::sites, 51);
-  EXPECT_GT(compared.pressed, testing::kSanitized ? 2 : 20);
+  const std::vector<Held> steps = hold_against_all(shapes, 4, Grain::sites, 51);
+  for (const Held& step : steps) EXPECT_EQ(step.optimal_ns, step.shortest_ns) << step.what;
+  EXPECT_GT(count_pressed(steps), testing::kSanitized ? 2 : 12);
 }
 
-/// More micro-batches, ranks under pressure and copies, with all micro-batches alike: the planner, which may tell them
-/// apart, mostly makes a shorter step.
+/// More micro-batches, several ranks under pressure, and copies, which leave too much to choose for each micro-batch:
+/// with all of them alike. The planner may tell them apart and offload state, so its step may be shorter.
 TEST(JointChoice, IsAsShortAsAllChoicesOfEachClass) {
   const std::vector<Shape> shapes = {
       {.pipeline = 2, .micro_batches = 4, .layers = {1, 1}},
@@ -154,8 +172,9 @@ TEST(JointChoice, IsAsShortAsAllChoicesOfEachClass) {
       {.pipeline = 2, .chunks = 2, .micro_batches = 8, .layers = {0, 1, 1, 0}},
       {.pipeline = 2, .micro_batches = 4, .layers = {1, 0}, .copies = true},
   };
-  const Compared compared = expect_none_is_shorter(shapes, 6, Grain::classes, 52);
-  EXPECT_GT(compared.pressed, testing::kSanitized ? 2 : 20);
+  const std::vector<Held> steps = hold_against_all(shapes, 5, Grain::classes, 52);
+  expect_none_is_shorter(steps);
+  EXPECT_GT(count_pressed(steps), testing::kSanitized ? 2 : 12);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ class JointChoices {
     best_ns_ = limit_ns;
     for (std::size_t r = 0; r < plans_.size(); ++r) list(r, grain);
     std::vector<simulate::RankWork> works = nominal_work_;
-    combine(0, works);
+    combine(0, 0, works);
     if (best_ns_ == limit_ns) return std::nullopt;
     return best_ns_;
   }
@@ -179,17 +179,18 @@ class JointChoices {
     return simulate::simulate_step(works).value().step_ns;
   }
 
-  /// Ranks from `rank` on are still relaxed in `works`.
-  void combine(std::size_t rank, std::vector<simulate::RankWork>& works) {
+  /// Ranks from `rank` on are still relaxed in `works`, whose step is `least_ns`.
+  void combine(std::size_t rank, std::int64_t least_ns, std::vector<simulate::RankWork>& works) {
     for (Option& option : options_[rank]) {
       if (option.least_ns >= best_ns_) return;
       std::swap(works[rank], option.work);
       const std::int64_t ns = rank == 0 ? option.least_ns : play(works);
+      EXPECT_GE(ns, std::max(least_ns, option.least_ns)) << "what is passed over was no bound";
       if (ns < best_ns_ && has_addresses(option)) {
         if (rank + 1 == plans_.size()) {
           best_ns_ = ns;
         } else {
-          combine(rank + 1, works);
+          combine(rank + 1, ns, works);
         }
       }
       std::swap(works[rank], option.work);

@@ -123,7 +123,8 @@ TEST(LeastChoices, NearAndBeyondFitAndChangeLittle) {
           units.push_back(u);
       return units;
     };
-    for (const Choice& choice : least.list(1'000'000).value()) {
+    const std::vector<Choice> listed = least.list(1'000'000).value();
+    for (const Choice& choice : listed) {
       std::vector<bool> wanted(choice.size(), false);
       const auto out = std::ranges::find_if(choice, [](Action a) { return a != Action::keep; }) - choice.begin();
       wanted[static_cast<std::size_t>(out)] = true;
