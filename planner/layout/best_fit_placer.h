@@ -28,6 +28,8 @@ class BestFitPlacer {
 
   /// An address for the item, which lives from now on. REQUIRES: items ascending by begin.
   [[nodiscard]] Bytes place(const PackItem& item);
+  /// What lives on from before the walk. REQUIRES: bytes that are free, before anything is placed.
+  void stand(const PackItem& item, Bytes address) { insert({address, address + item.bytes, item.end}); }
   [[nodiscard]] std::size_t alive() const { return live_.size(); }
 
  private:

@@ -12,6 +12,10 @@ namespace {
 // Up to here all orders together take some tens of milliseconds: none is left out, whoever asks to stop.
 constexpr std::size_t kAlwaysRun = 20'000;
 
+// Beyond this the first order of the table, which mends what it fails at, is the lowest where there is a height to keep
+// to: the others fail somewhere along the clock.
+constexpr std::size_t kMostToCompare = 60'000;
+
 std::vector<const Packer*> orders_to_run(bool plain, bool may_be_stopped) {
   std::vector<const Packer*> orders;
   for (const Packer& packer : packers()) {
@@ -31,8 +35,11 @@ std::vector<const Packer*> orders_to_run(bool plain, bool may_be_stopped) {
 PackAnswer best_order(const PackProblem& problem, const PackLimits& limits) {
   const bool may_be_stopped = limits.should_stop && problem.items.size() > kAlwaysRun;
   PackLimits within = may_be_stopped ? limits : PackLimits{};
+  within.enough_bytes = limits.enough_bytes;
   std::vector<const Packer*> orders = orders_to_run(problem.plain(), may_be_stopped);
-  orders.resize(std::min(orders.size(), limits.most_orders));
+  std::size_t most = limits.most_orders;
+  if (!may_be_stopped && problem.plain() && limits.enough_bytes > 0 && problem.items.size() > kMostToCompare) most = 1;
+  orders.resize(std::min(orders.size(), most));
   std::vector<std::optional<PackAnswer>> answers(orders.size());
   // The first order that is low enough wins, so whatever stands behind it need not run. The first one runs alone: where
   // it is, as it mostly is, nobody else's time is spent.

@@ -20,14 +20,6 @@ PackItem on_clock(const PackItem& item, bool backward) {
   return backward ? PackItem{-item.end, -item.begin, item.bytes} : item;
 }
 
-// The larger first; where lives weigh as well, classes of bytes x a root of the life, each in the order of births.
-std::int64_t largest_first(const PackItem& item, LifeWeight weight) {
-  if (weight == LifeWeight::none) return -item.bytes;
-  double root = std::sqrt(static_cast<double>(item.life()));
-  if (weight == LifeWeight::fourth_root) root = std::sqrt(root);
-  return -(std::bit_cast<std::int64_t>(static_cast<double>(item.bytes) * root) >> kClassShift);
-}
-
 std::vector<Room> rooms_for(const Blocks& blocks, const ClockWalk& walk, Bytes load) {
   if (walk.room_share <= 0) return {};
   std::vector<Room> rooms = rooms_for_passing(blocks, load);
@@ -40,6 +32,13 @@ std::vector<Room> rooms_for(const Blocks& blocks, const ClockWalk& walk, Bytes l
 }
 
 }  // namespace
+
+std::int64_t largest_first(const PackItem& item, LifeWeight weight) {
+  if (weight == LifeWeight::none) return -item.bytes;
+  double root = std::sqrt(static_cast<double>(item.life()));
+  if (weight == LifeWeight::fourth_root) root = std::sqrt(root);
+  return -(std::bit_cast<std::int64_t>(static_cast<double>(item.bytes) * root) >> kClassShift);
+}
 
 std::vector<Bytes> walk_clock(const Blocks& blocks, const ClockWalk& walk, Bytes load,
                               const std::function<bool()>& should_stop) {

@@ -23,6 +23,10 @@ struct ClockWalk {
   double room_share = 0;  ///< long lives leave this share of each of rooms_for_passing clear
 };
 
+/// A key of the order in which passing blocks are placed, ascending: the larger first. Where lives weigh as well,
+/// classes of bytes x a root of the life, eight from one power of two to the next.
+[[nodiscard]] std::int64_t largest_first(const PackItem& item, LifeWeight weight);
+
 /// Addresses per block; `load` is a scale, and where rooms end. O(long lives x those alive together) and first fit of
 /// the others; when asked to stop, what is left stands above all (Placer::pile_above). REQUIRES: blocks.plain(), load >
 /// 0.

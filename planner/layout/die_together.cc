@@ -1,10 +1,30 @@
 // The clock walked backward: long lives beside those that begin when they do (clock_walk.h). Storages of one layer and
 // micro-batch come and go together, so what they leave is one gap.
 
+#include <utility>
+
 #include "planner/layout/clock_walk.h"
+#include "planner/layout/section_walk.h"
 
 namespace tidemark::layout {
 namespace {
+
+// Further above the load than this share of it the other direction does not come down to a height either.
+constexpr Bytes kFarShare = 35;
+
+// Where there is a height to keep to, section by section, and where that nearly succeeds in both directions.
+std::vector<Bytes> walk(const Blocks& blocks, Bytes load, const PackLimits& limits) {
+  if (load <= 0) return {};
+  if (limits.enough_bytes < load) return walk_clock(blocks, {}, load, limits.should_stop);
+  std::vector<Bytes> lowest;
+  for (const bool backward : {true, false}) {
+    std::vector<Bytes> addresses = walk_in_sections(blocks, backward, load, limits.enough_bytes, limits.should_stop);
+    if (lowest.empty() || blocks.height(addresses) < blocks.height(lowest)) lowest = std::move(addresses);
+    const Bytes height = blocks.height(lowest);
+    if (height <= limits.enough_bytes || height > load + load / kFarShare) break;
+  }
+  return lowest;
+}
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
   const Blocks blocks(problem);
@@ -15,9 +35,7 @@ PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {
     return answer;
   }
   const Bytes load = packing_load(problem);
-  std::vector<Bytes> addresses;
-  if (load > 0) addresses = walk_clock(blocks, {}, load, limits.should_stop);
-  return answer_of(load, blocks.packing(addresses), "die_together");
+  return answer_of(load, blocks.packing(walk(blocks, load, limits)), "die_together");
 }
 
 }  // namespace

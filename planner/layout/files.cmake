@@ -14,7 +14,7 @@ set(TIDEMARK_LAYOUT_FILES
   layout/best_fit_placer.cc layout/best_order.cc layout/blocks.cc layout/check_packing.cc layout/clock_walk.cc
   layout/clock_windows.cc layout/core_first.cc
   layout/exact_cause.cc layout/exact_parts.cc layout/improve.cc layout/load_profile.cc layout/repair.cc
-  layout/ring.cc layout/rooms.cc layout/standing.cc
+  layout/ring.cc layout/rooms.cc layout/section_walk.cc layout/standing.cc
   layout/exact_search.cc layout/exact_sections.cc layout/exact_state.cc layout/exact_tree.cc layout/free_list.cc
   layout/lay_out.cc layout/order.cc layout/pack_problem.cc layout/packing_load.cc layout/placer.cc layout/time_tree.cc
   ${CMAKE_CURRENT_BINARY_DIR}/packer_table.cc)

@@ -26,8 +26,8 @@ struct LayoutRequest {
 
 /// Packs each arena on its own; what lives all step lies lowest, and above it what the step makes and leaves behind,
 /// where that costs no height. A height may exceed the capacity: the caller compares. Low enough, so that no other
-/// order is tried, is what lies within 1/1024 of the bytes alive, or within 1/64 where that fits the capacity: a layout
-/// that fits need not be the lowest. A brief one counts what lives all step among them, and is content with 1/64 where
+/// order is tried, is what lies within 1/1024 of the bytes alive, or within 1/54 where that fits the capacity: a layout
+/// that fits need not be the lowest. A brief one counts what lives all step among them, and is content with 1/54 where
 /// nothing fits. With a capacity of 0 as little as can be is asked for.
 /// `device_load_bytes` and `packer` are those of the first arena. REQUIRES: an arena of every space that is used.
 [[nodiscard]] Layout lay_out(const Schedule& schedule, const LayoutRequest& request);

@@ -59,7 +59,7 @@ struct PackAnswer {
 struct Packer {
   std::string_view name;
   std::string_view help;
-  bool is_order = false;  ///< one pass over the blocks in a fixed order; of the limits, heeds when to stop alone
+  bool is_order = false;  ///< about one pass over the blocks; of the limits, heeds no work
   PackAnswer (*pack)(const PackProblem& problem, const PackLimits& limits);
 };
 

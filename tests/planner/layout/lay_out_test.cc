@@ -76,7 +76,7 @@ TEST(LayOut, PilesUpWhatTheStepLeavesBehindWhereThatCostsNoHeight) {
     for (Residency& one : without.residencies) one.full_behind = false;
     const Layout lowest = lay_out(without, 1 << 20, 1 << 20, kAlignment);
     EXPECT_EQ(layout.device_load_bytes, lowest.device_load_bytes);
-    const Bytes enough = layout.device_load_bytes + layout.device_load_bytes / 64;
+    const Bytes enough = layout.device_load_bytes + layout.device_load_bytes / 54;
     EXPECT_LE(layout.arenas[0].height_bytes, std::max(enough, lowest.arenas[0].height_bytes));
     const Bytes room = lowest.arenas[0].height_bytes;
     EXPECT_EQ(lay_out(schedule, room, 1 << 20, kAlignment).arenas[0].height_bytes <= room,
