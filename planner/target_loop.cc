@@ -130,9 +130,9 @@ class TargetLoop {
       for (double& price : start->device) price *= scale;
       for (double& price : start->host) price *= scale;
     }
-    const decide::gaps::Prices prices =
-        decide::gaps::find_prices(gaps, decide::gaps::critical_positions(gaps, budgets_.device), budgets_.device,
-                                  budgets_.host, start ? kFullCostSteps : kBoundSteps, start ? &*start : nullptr);
+    const decide::gaps::Prices prices = decide::gaps::find_prices(
+        gaps, start ? start->clock : decide::gaps::critical_positions(gaps, budgets_.device), budgets_.device,
+        budgets_.host, start ? kFullCostSteps : kBoundSteps, start ? &*start : nullptr);
     return std::max(weighted_ns, prices.bound);
   }
 

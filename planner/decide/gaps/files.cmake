@@ -4,6 +4,8 @@ set(TIDEMARK_DECIDE_GAPS_FILES
   decide/gaps/give_up.cc
   decide/gaps/greedy.cc
   decide/gaps/least_choices.cc
+  decide/gaps/move_pricer.cc
+  decide/gaps/period.cc
   decide/gaps/prices.cc
   decide/gaps/relaxation.cc
   decide/gaps/search.cc)

@@ -33,8 +33,8 @@ struct Prices {
 /// All positions at which the budget is exceeded.
 [[nodiscard]] std::vector<std::int32_t> positions_above(const GapProblem& problem, Bytes device_budget);
 
-/// REQUIRES: budgets >= 0; positions ascending, each above the budget. O(iterations * gaps). `start`: prices of a
-/// similar budget to set out from, with shorter steps. `should_stop`: as of ascend().
+/// REQUIRES: budgets >= 0; positions ascending, without `start` each above the budget. O(iterations * gaps). `start`:
+/// prices of a similar budget to set out from, with shorter steps. `should_stop`: as of ascend().
 [[nodiscard]] Prices find_prices(const GapProblem& problem, std::vector<std::int32_t> positions, Bytes device_budget,
                                  Bytes host_budget, int iterations, const Prices* start = nullptr,
                                  const std::function<bool()>& should_stop = {});

@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "planner/decide/gaps/load_tree.h"
+#include "planner/decide/gaps/move_pricer.h"
+#include "planner/decide/gaps/period.h"
 
 namespace tidemark::decide::gaps {
 namespace {
 
 constexpr int kAscentSteps = 120;
 constexpr int kWarmSteps = 40;
+constexpr int kUnfoldedSteps = 25;      ///< on the whole, from prices of a short step
 constexpr double kFarFromBound = 1.1;   ///< this far from it, rounding by kind is tried as well
 constexpr double kCloseToBound = 1.04;  ///< no second pricing this close to the bound
 constexpr int kRounds = 12;
@@ -38,6 +41,7 @@ class Solver {
 
   SearchResult run_from(Choice start);
   SearchResult optimal(SearchDepth depth);
+  SearchResult by_period(const Period& period, SearchDepth depth);
 
  private:
   [[nodiscard]] bool stopped() const { return should_stop_ && should_stop_(); }
@@ -390,6 +394,29 @@ SearchResult Solver::optimal(SearchDepth depth) {
   return best;
 }
 
+/// Decides a long step on a short one, and mends on the whole what does not fit there. Nothing that fits: neither the
+/// short step has a choice that does, nor the whole.
+SearchResult Solver::by_period(const Period& period, SearchDepth depth) {
+  MovePricer short_pricer(period.folded());
+  Solver folded(period.folded(), short_pricer, budget_, host_budget_, should_stop_);
+  const SearchResult found = folded.optimal(depth);
+  if (!found.fits || !found.prices) return {};
+  const Prices unfolded = period.unfold(*found.prices, budget_, host_budget_);
+  Prices prices = find_prices(p_, unfolded.clock, budget_, host_budget_, kUnfoldedSteps, &unfolded, should_stop_);
+  use_prices(prices, 0);
+  SearchResult best = run_from(period.unfold(found.choice));
+  const auto is_far = [&] { return static_cast<double>(best.pricing.added_cost) > kFarFromBound * prices.bound; };
+  if (depth == SearchDepth::full && (!best.fits || is_far()) && !stopped()) {
+    // Whole kinds at a time are nearer to what copies that queue leave room for.
+    const SearchResult greedy = search_greedy(period.folded(), short_pricer, budget_, host_budget_);
+    SearchResult other = run_from(period.unfold(folded.run_from(greedy.choice).choice));
+    if (is_better(other, best, host_budget_)) best = std::move(other);
+  }
+  best.lower_bound = prices.bound;
+  best.prices = std::move(prices);
+  return best;
+}
+
 }  // namespace
 
 bool is_better(const SearchResult& a, const SearchResult& b, Bytes host_budget) {
@@ -411,6 +438,11 @@ SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes dev
                             SearchDepth depth, const std::function<bool()>& should_stop) {
   if (depth != SearchDepth::rounding && count_choices(problem) <= kEnumerationLimit)
     return search_exhaustively(problem, pricer, device_budget, host_budget);
+  const bool is_long = depth != SearchDepth::rounding && problem.gaps.size() > kSmallProblem;
+  if (const std::optional<Period> period = is_long ? Period::find(problem) : std::nullopt) {
+    SearchResult result = Solver(problem, pricer, device_budget, host_budget, should_stop).by_period(*period, depth);
+    if (result.fits) return result;
+  }
   return Solver(problem, pricer, device_budget, host_budget, should_stop).optimal(depth);
 }
 

@@ -32,6 +32,7 @@ enum class SearchDepth : std::uint8_t {
   rounding,  ///< prices, rounded and repaired: a start for searches of another kind
   full,      ///< small problems enumerated or refined besides, and other starts where nothing fits
 };
+/// A long step that repeats itself is decided on a short one (period.h) and priced, mended and bounded on the whole.
 /// Told to stop, it ends with the best choice so far, of those that fit or else of the others.
 [[nodiscard]] SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes device_budget,
                                           Bytes host_budget, SearchDepth depth = SearchDepth::full,
