@@ -113,7 +113,8 @@ class Exact {
       writes_.push_back(mask_of(p_.writes[v]));
       must_.push_back(mask_of(relaxed_.needs(v)));
     }
-    guide();
+    unit_ = unit_of_costs(p_);
+    if (most_added_ < kAnyAddedCost && most_added_ >= 0) most_added_ -= most_added_ % unit_;
     later_.resize(at(p_.op_count) + 1);
     begun_.resize(at(p_.op_count) + 1);
     for (std::int32_t v = p_.op_count - 1; v >= 0; --v) later_[at(v)] = later_[at(v) + 1] | must_[at(v)];
@@ -122,15 +123,42 @@ class Exact {
       remade_.add(s);
       for (std::int32_t t = p_.producer[at(s)] + 1; t <= p_.op_count; ++t) begun_[at(t)].add(s);
     }
-    useful_.resize(at(p_.op_count) + 1);
-    for (std::int32_t s = 0; s < p_.storage_count; ++s) {
-      // Changed in place and not resident from the start: there from its first write on.
+    // Changed in place and not resident from the start: there from its first write on.
+    for (std::int32_t s = 0; s < p_.storage_count; ++s)
       if (p_.producer[at(s)] < 0) fixed_.add(s);
-      for (std::int32_t t = 0; t <= relaxed_.useful_until(s); ++t) useful_[at(t)].add(s);
-    }
   }
 
+  /// A short search by prices per byte first, which often do; then by prices per storage, which take longer to find.
   ExactAnswer solve() {
+    guide(MemoryPrices::per_byte);
+    const bool is_bounded = limits_.most_added < kAnyAddedCost && limits_.storage_ascents > 0;
+    most_work_ = is_bounded ? std::min(limits_.first_work, limits_.most_work) : limits_.most_work;
+    ExactAnswer first = search();
+    if (first.status != ExactStatus::open || !is_bounded || is_stopped_ || work_ > limits_.most_work) return first;
+    guide(MemoryPrices::per_storage);
+    most_work_ = limits_.most_work;
+    queue_ = {};
+    places_ = {};
+    is_over_ = false;
+    ExactAnswer answer = search();
+    answer.states += first.states;
+    if (answer.status != ExactStatus::none)
+      answer.least_added_cost = std::max(answer.least_added_cost, first.least_added_cost);
+    if (first.schedule.order.empty() || !answer.schedule.order.empty()) return answer;
+    // Nothing is cheaper than what the first search came to, or not so far.
+    answer.schedule = std::move(first.schedule);
+    answer.added_cost = first.added_cost;
+    if (answer.status == ExactStatus::none) answer.status = ExactStatus::found;
+    answer.least_added_cost = std::min(answer.least_added_cost, answer.added_cost);
+    return answer;
+  }
+
+ private:
+  static constexpr int kRounds = 2;
+  static constexpr int kStorageRounds = 10;
+  static constexpr double kLeastGain = 0.1, kShorter = 0.2;
+
+  ExactAnswer search() {
     Place start;
     for (std::int32_t s = 0; s < p_.storage_count; ++s)
       if (relaxed_.born(s) < 0 && useful_[0].has(s)) start.resident.add(s);
@@ -145,11 +173,8 @@ class Exact {
         continue;
       }
       if (is_too_dear(entry.least)) break;  // and so is all that follows
+      if (is_over()) break;                 // ways that were not looked at may have led below what comes next
       if (end < 0) answer.least_added_cost = std::max(answer.least_added_cost, whole(entry.least));
-      if (is_over()) {
-        answer.status = ExactStatus::open;
-        break;
-      }
       queue_.pop();
       reached.done = true;
       if (reached.place.next < p_.op_count) {
@@ -158,8 +183,9 @@ class Exact {
       }
       // Bounds are rounded, so what follows may still be cheaper.
       end = entry.place;
-      most_added_ = entry.cost - 1;
+      most_added_ = entry.cost - unit_;
     }
+    if (is_over_) answer.status = ExactStatus::open;
     if (end >= 0) {
       fill(answer, end);
       if (answer.status == ExactStatus::none) {
@@ -167,14 +193,11 @@ class Exact {
         answer.least_added_cost = answer.added_cost;
       }
     }
-    if (answer.status == ExactStatus::none) answer.least_added_cost = most_added_ + 1;
+    if (answer.status == ExactStatus::none) answer.least_added_cost = limits_.most_added + 1;
     answer.states = std::ssize(places_.all);
     answer.work = work_;
     return answer;
   }
-
- private:
-  static constexpr int kRounds = 2;
   struct Entry {
     double least = 0;
     std::int64_t cost = 0;
@@ -192,13 +215,36 @@ class Exact {
     return mask;
   }
   /// Prices for the relaxation, and what is too dear for any schedule that is looked for.
-  void guide() {
-    const double target = static_cast<double>(limits_.likely_added < 0 ? p_.total_cost() : limits_.likely_added) + 0.5;
-    for (int round = 0; round < kRounds; ++round) {
-      relaxed_.ascend({.target = target, .iterations = limits_.ascents, .should_stop = limits_.should_stop});
-      if (limits_.most_added >= kAnyAddedCost) return;
-      relaxed_.rule_out(static_cast<double>(limits_.most_added) + rounding_);
+  void guide(MemoryPrices prices) {
+    const bool per_storage = prices == MemoryPrices::per_storage;
+    const bool is_bounded = limits_.most_added < kAnyAddedCost;
+    double target = static_cast<double>(limits_.likely_added < 0 ? p_.total_cost() : limits_.likely_added) + 0.5;
+    const auto most = static_cast<double>(most_added_);
+    // A bound that rules out all that is looked for is enough.
+    if (is_bounded) target = std::min(target, most + 1 + 2e-6 * std::abs(most) + 2 * rounding_);
+    double step = 1;
+    for (int round = 0; round < (per_storage ? kStorageRounds : kRounds); ++round) {
+      const double before = relaxed_.bound();
+      relaxed_.ascend({.target = target,
+                       .iterations = per_storage ? limits_.storage_ascents : limits_.ascents,
+                       .step = step,
+                       .prices = prices,
+                       .should_stop = limits_.should_stop});
+      if (!is_bounded || is_too_dear(relaxed_.bound())) break;
+      // The same steps once more would end where these did.
+      if (per_storage && relaxed_.bound() - before < kLeastGain * (target - before)) step *= kShorter;
+      relaxed_.rule_out(most + rounding_);
     }
+    useful_.assign(at(p_.op_count) + 1, Mask{});
+    for (std::int32_t s = 0; s < p_.storage_count; ++s)
+      for (std::int32_t t = 0; t <= relaxed_.useful_until(s); ++t) useful_[at(t)].add(s);
+  }
+  /// All schedules cost multiples of it.
+  [[nodiscard]] static std::int64_t unit_of_costs(const Problem& p) {
+    std::int64_t unit = 0;
+    for (const std::vector<std::int64_t>* costs : {&p.cost, &p.page_in, &p.page_out})
+      for (const std::int64_t cost : *costs) unit = std::gcd(unit, cost);
+    return std::max<std::int64_t>(unit, 1);
   }
   [[nodiscard]] Bytes bytes_of(Mask mask) const {
     Bytes bytes = 0;
@@ -207,16 +253,18 @@ class Exact {
   }
   /// The bound less what rounding may have added to it.
   [[nodiscard]] double surely(double bound) const { return bound - 1e-6 * std::abs(bound) - 1e-6 - rounding_; }
-  /// The least whole cost that is not below.
+  /// The least cost of a schedule that is not below.
   [[nodiscard]] std::int64_t whole(double bound) const {
-    constexpr double kMost = 9e18;
-    return bound >= kMost ? std::numeric_limits<std::int64_t>::max()
-                          : static_cast<std::int64_t>(std::ceil(surely(bound)));
+    constexpr double kMost = 4e18;
+    if (bound >= kMost) return std::numeric_limits<std::int64_t>::max();
+    const auto cost = std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(surely(bound))));
+    return (cost + unit_ - 1) / unit_ * unit_;
   }
   [[nodiscard]] bool is_too_dear(double bound) const { return surely(bound) > static_cast<double>(most_added_); }
   [[nodiscard]] bool is_over() {
-    if (work_ > limits_.most_work || std::ssize(places_.all) > limits_.most_states) return true;
-    return ++asked_ % 256 == 0 && limits_.should_stop && limits_.should_stop();
+    if (std::ssize(places_.all) > limits_.most_states) is_over_ = true;
+    if (++asked_ % 256 == 0 && limits_.should_stop && limits_.should_stop()) is_over_ = is_stopped_ = true;
+    return is_over_;
   }
 
   /// What is added from there on, at least: by the relaxation.
@@ -224,6 +272,13 @@ class Exact {
     double sum = relaxed_.to_go(place.next);
     for (std::int32_t s = 0; s < p_.storage_count; ++s)
       if (relaxed_.born(s) < place.next) sum += relaxed_.shares(place.next, s)[state_of(place, s)];
+    return sum;
+  }
+  /// What the shares of pairs of storages take off too much.
+  [[nodiscard]] double both_there(const Place& place) const {
+    double sum = 0;
+    for (const Relaxation::Pair& pair : relaxed_.pairs(place.next))
+      if (place.resident.has(pair.made) && place.resident.has(pair.input)) sum += pair.price;
     return sum;
   }
   /// What is needed later and gone is made again at least once, and so is what that takes and is gone.
@@ -371,11 +426,13 @@ class Exact {
   /// Drops droppable storages until nothing is above the budget, none of them in vain. Any order of drops comes to the
   /// same place, so each is tried in ascending order only.
   void make_room(const Place& place, std::size_t first, Bytes above, const Reached& by, double least) {
-    if (++work_ > limits_.most_work || is_too_dear(least + loss_in_parts(first, above))) return;
+    if (++work_ > most_work_) is_over_ = true;
+    if (is_over_ || is_too_dear(least + loss_in_parts(first, above))) return;
     const std::int64_t remade = by.cost + must_be_remade(place);
     if (remade > most_added_) return;
     if (above <= 0) {
-      if (!recomputes_too_early(place)) reach(place, by, std::max(least, static_cast<double>(remade)));
+      if (!recomputes_too_early(place))
+        reach(place, by, std::max(least + both_there(place), static_cast<double>(remade)));
       return;
     }
     for (std::size_t i = first; i < droppable_.size() && droppable_[i].from_here >= above; ++i) {
@@ -439,7 +496,9 @@ class Exact {
   Mask remade_;               ///< comes back by a run of its writer only
   Mask fixed_;
   const bool swaps_ = std::ranges::any_of(p_.swappable, [](std::uint8_t swappable) { return swappable != 0; });
-  std::int64_t work_ = 0, asked_ = 0;
+  std::int64_t work_ = 0, asked_ = 0, most_work_ = 0;
+  std::int64_t unit_ = 1;
+  bool is_over_ = false, is_stopped_ = false;
   std::vector<Drop> droppable_;        ///< by the run under way
   std::vector<std::size_t> cheapest_;  ///< of droppable_
   Mask unread_;                        ///< by the first run under way, and before

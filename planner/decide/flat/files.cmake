@@ -19,6 +19,7 @@ set(TIDEMARK_DECIDE_FLAT_FILES
   decide/flat/problem.cc
   decide/flat/profile.cc
   decide/flat/relaxation.cc
+  decide/flat/relaxation_rooms.cc
   decide/flat/repeats.cc
   decide/flat/run_order.cc
   decide/flat/search.cc

@@ -11,8 +11,11 @@ namespace {
 constexpr double kNever = 1e200;      // as a cost; sums of it are finite
 constexpr int kAscentPatience = 150;  // iterations without gain
 constexpr double kMomentum = 0.96;    // of the direction before
-constexpr double kLeastRise = 1e-5;   // of the target
+
+constexpr double kLeastRise = 1e-5;  // of the target
 constexpr std::size_t kMostSums = 20'000;
+constexpr int kStoragePatience = 300;
+constexpr double kLeastStorageRise = 1e-3;
 constexpr double kLeastScale = 0.01;  // of the target
 
 std::size_t ind(std::int32_t i) {
@@ -31,6 +34,8 @@ Relaxation::Relaxation(const Problem& problem, Bytes budget)
   find_lives();
   round_rooms();
   best_prices_.memory.resize(ops);
+  stage_worth_.resize(ops);
+  packed_.resize(cells);
   find_reads();
   find_windows();
   for (std::vector<double>* sum : {&sums_.run, &sums_.last, &sums_.there, &sums_.begun, &sums_.past, &sums_.remade})
@@ -160,6 +165,7 @@ bool Relaxation::may_leave(std::int32_t storage, std::int32_t stage) const {
 /// Of what is there at the end of the stage.
 double Relaxation::held_price(std::int32_t storage, std::int32_t stage, const Prices& prices) const {
   if (is_touched_[cell(stage, storage)] != 0) return 0;
+  if (!prices.held.empty()) return prices.held[cell(stage, storage)];
   return prices.memory[ind(stage)] * static_cast<double>(p_.bytes[ind(storage)]);
 }
 
@@ -182,6 +188,7 @@ void Relaxation::sum_prices(const Prices& prices) {
       for (const std::int32_t made : p_.writes[read.op]) sums_.run[cell(t, made)] += share * price;
     }
   }
+  sum_pairs(prices);
   for (const Window& window : windows_) {
     double sum = 0;
     for (std::int32_t t = window.from; t <= window.until; ++t) {
@@ -263,6 +270,7 @@ void Relaxation::find_paths(const Prices& prices) {
 }
 
 double Relaxation::value_of(const Prices& prices) {
+  fill_rooms(prices);
   to_go_[ind(p_.op_count)] = 0;
   std::vector<double> begun(ind(p_.op_count) + 1);
   double start = 0;
@@ -282,8 +290,12 @@ double Relaxation::value_of(const Prices& prices) {
     begun[ind(born_[ind(s)])] += least;
   }
   for (std::int32_t t = p_.op_count - 1; t >= 0; --t)
-    to_go_[ind(t)] = to_go_[ind(t) + 1] + begun[ind(t)] - prices.memory[ind(t)] * room_[ind(t)];
-  return to_go_[0] + start;
+    to_go_[ind(t)] = to_go_[ind(t) + 1] + begun[ind(t)] - stage_worth_[ind(t)];
+  // At the begin no pair counts: what is there then was not made.
+  const double value = to_go_[0] + start;
+  for (std::int32_t t = 0; t < p_.op_count; ++t)
+    for (const Pair& pair : pairs_[ind(t)]) to_go_[ind(t)] += pair.price;
+  return value;
 }
 
 void Relaxation::follow_path(std::int32_t s, const Prices& prices) {
@@ -359,6 +371,7 @@ void Relaxation::find_slack(const Prices& prices, Prices& slack) {
       if (kept_[cell(t, s)] != 0 && is_touched_[cell(t, s)] == 0)
         slack.memory[ind(t)] += static_cast<double>(p_.bytes[ind(s)]);
   }
+  find_room_slack(prices, slack);
   for (const Read& read : reads_) {
     const double share = 1 / static_cast<double>(p_.writes[read.op].size());
     for (std::int32_t t = read.from; t <= read.until; ++t) {
@@ -377,6 +390,14 @@ void Relaxation::find_slack(const Prices& prices, Prices& slack) {
 }
 
 void Relaxation::ascend(const Ascent& ascent) {
+  const bool per_storage = ascent.prices == MemoryPrices::per_storage;
+  const int patience = per_storage ? kStoragePatience : kAscentPatience;
+  const double least_rise = (per_storage ? kLeastStorageRise : kLeastRise) * ascent.step * ascent.target;
+  if (per_storage) {
+    price_storages();
+    find_paths(best_prices_);
+    best_ = value_of(best_prices_);
+  }
   // What a price is worth at most, about: so steps are alike in all of them.
   Prices scale = best_prices_, prices = best_prices_, slack = best_prices_, way = best_prices_;
   std::ranges::fill(scale.memory, ascent.target / static_cast<double>(std::max<Bytes>(budget_, 1)));
@@ -385,21 +406,26 @@ void Relaxation::ascend(const Ascent& ascent) {
     const double cost = v < 0 ? ascent.target : static_cast<double>(p_.cost[ind(v)]);
     return std::clamp(cost, kLeastScale * ascent.target, ascent.target);
   };
+  // Between what its writer costs and all that is added: what that reads may have to be made again as well.
+  for (std::size_t at = 0; at < scale.held.size(); ++at)
+    scale.held[at] = scale.pairs[at] = std::sqrt(scale_of(static_cast<std::int32_t>(at % storages_)) * ascent.target);
   for (const Read& read : reads_)
     std::fill_n(&scale.reads[read.first], read.until - read.from + 1, scale_of(read.storage));
   for (const Window& window : windows_)
     std::fill_n(&scale.windows[window.first], window.until - window.from + 1, scale_of(window.storage));
   const auto each = [&](auto&& body) {
-    body(&Prices::memory);
+    if (!per_storage) body(&Prices::memory);
+    body(&Prices::held);
+    body(&Prices::pairs);
     body(&Prices::reads);
     body(&Prices::windows);
   };
   const auto stand = [&] { each([&](auto part) { std::ranges::fill(way.*part, 0); }); };
   stand();
-  double rise = ascent.target - best_;  // how far above the best known the next bound is looked for
+  double rise = ascent.step * (ascent.target - best_);  // how far above the best known the next bound is looked for
   double before = best_;
   int idle = 0;
-  for (int i = 0; i < ascent.iterations && rise > kLeastRise * ascent.target; ++i) {
+  for (int i = 0; i < ascent.iterations && rise > least_rise; ++i) {
     if (i % 16 == 15 && ascent.should_stop && ascent.should_stop()) break;
     find_paths(prices);
     double value = value_of(prices);
@@ -411,14 +437,16 @@ void Relaxation::ascend(const Ascent& ascent) {
     if (best_ > before + rise / 2) {
       before = best_;
       idle = 0;
-    } else if (++idle > kAscentPatience) {
+    } else if (++idle > patience) {
       rise /= 2;
       before = best_;
       idle = 0;
-      prices = best_prices_;
-      stand();
-      find_paths(prices);
-      value = value_of(prices);
+      if (!per_storage) {
+        prices = best_prices_;
+        stand();
+        find_paths(prices);
+        value = value_of(prices);
+      }
     }
     find_slack(prices, slack);
     double norm = 0;
@@ -499,6 +527,7 @@ void Relaxation::rule_out(double most_added) {
   for (std::size_t i = 0; i < allowed_.size(); ++i) allowed_[i] &= cheap[i];
   find_lives();
   round_rooms();
+  if (!best_prices_.held.empty()) price_storages();
   find_paths(best_prices_);
   best_ = value_of(best_prices_);
 }

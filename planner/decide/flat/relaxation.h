@@ -14,9 +14,13 @@
 // (5) follows from (3), but not for fractions: without it a linear program makes a fifteenth of a storage in each of
 // fifteen stages, from a fifteenth of what that reads.
 //
-// With a price per byte for (4), per read and stage for (3) and per read, use and stage for (5) the rest falls apart
-// into one shortest path for each storage: the Lagrangian of that relaxation. Its value is a bound for any prices >= 0
-// (weak duality); subgradient ascent raises it.
+//   (6) where a storage and what its writer reads are both gone at the begin of a stage, the latter is made again
+//       before the next first run that needs the former.
+// (6) follows from (5), but not for sets of whole storages, which what fits a room is.
+//
+// With a price per byte for (4), or one for each storage, which leaves a knapsack for each stage, per read and stage
+// for (3) and per read, use and stage for (5) the rest falls apart into one shortest path for each storage: the
+// Lagrangian of that relaxation. Its value is a bound for any prices >= 0 (weak duality); subgradient ascent raises it.
 //
 // From stage t on the same paths give a bound for what is left of a schedule, by what is resident there: also within a
 // stage, since what is left of a schedule satisfies all of this with the stage begun anew. Of (5) the begins of earlier
@@ -30,14 +34,22 @@
 
 namespace tidemark::decide::flat {
 
+/// Of what is there over the first run of a stage.
+enum class MemoryPrices : std::uint8_t {
+  per_byte,     ///< one for each stage
+  per_storage,  ///< one for each storage and stage: what fits the room of the stage is then a set of whole storages
+};
+
 class Relaxation {
  public:
   /// Borrowed; must outlive this. Prices are 0. REQUIRES: at least one op.
   Relaxation(const Problem& problem, Bytes budget);
 
   struct Ascent {
-    double target = 0;   ///< about what the best schedule adds: steps are that long
-    int iterations = 0;  ///< at most
+    double target = 0;                             ///< about what the best schedule adds: steps are that long
+    int iterations = 0;                            ///< at most
+    double step = 1;                               ///< share of the way to the target that the first steps look for
+    MemoryPrices prices = MemoryPrices::per_byte;  ///< per_byte only before the first ascent per storage
     std::function<bool()> should_stop;
   };
   /// Raises the bound. O(iterations * size()).
@@ -63,6 +75,15 @@ class Relaxation {
   [[nodiscard]] double to_go(std::int32_t stage) const { return to_go_[static_cast<std::size_t>(stage)]; }
   [[nodiscard]] const double* shares(std::int32_t stage, std::int32_t storage) const {
     return &shares_[4 * (static_cast<std::size_t>(stage) * storages_ + static_cast<std::size_t>(storage))];
+  }
+  /// Storages of which one is there at the begin of a stage, or the input is made again: where both are there, the
+  /// shares are together less by `price` than they might be.
+  struct Pair {
+    std::int32_t made = 0, input = 0;
+    double price = 0;
+  };
+  [[nodiscard]] const std::vector<Pair>& pairs(std::int32_t stage) const {
+    return pairs_[static_cast<std::size_t>(stage)];
   }
   /// The last stage in which it can be of use that the storage is there; -1: none.
   [[nodiscard]] std::int32_t useful_until(std::int32_t storage) const {
@@ -90,6 +111,8 @@ class Relaxation {
   };
   struct Prices {
     std::vector<double> memory;   ///< per stage, of a byte above the budget
+    std::vector<double> held;     ///< per cell, of being there over the first run; empty: by its bytes
+    std::vector<double> pairs;    ///< per cell of a storage with an input, of (6)
     std::vector<double> reads;    ///< of (3)
     std::vector<double> windows;  ///< of (5)
   };
@@ -110,6 +133,18 @@ class Relaxation {
     kStates
   };
 
+  /// A stage in which not all fits that may be there.
+  struct ShortRoom {
+    std::int32_t stage = 0;
+    std::int64_t room = 0;               ///< in units
+    std::vector<std::int32_t> storages;  ///< that may be there
+    std::vector<std::int64_t> units;     ///< of each
+    std::vector<std::int32_t> input;     ///< of each: a place in `storages`, kNoInput or kIsInput
+    std::vector<std::int32_t> until;     ///< of one with an input: the stage that needs it next
+  };
+  static constexpr std::int32_t kNoInput = -1, kIsInput = -2;  // of a pair
+  static constexpr std::uint8_t kItself = 1, kInput = 2;       // flags: what of a pair is in a filling
+
   [[nodiscard]] std::size_t cell(std::int32_t stage, std::int32_t storage) const {
     return static_cast<std::size_t>(stage) * storages_ + static_cast<std::size_t>(storage);
   }
@@ -121,6 +156,14 @@ class Relaxation {
   void find_windows();
   void sum_prices(const Prices& prices);
   void find_paths(const Prices& prices);
+  void find_short_rooms();
+  void pair_up(ShortRoom& room) const;
+  void price_storages();
+  void sum_pairs(const Prices& prices);
+  void fill_rooms(const Prices& prices);
+  double fill_room(const ShortRoom& room, const Prices& prices);
+  void unpack(const ShortRoom& room);
+  void find_room_slack(const Prices& prices, Prices& slack);
   void find_path_step(std::int32_t storage, std::int32_t stage, double held);
   void find_swapping_step(std::int32_t storage, std::int32_t stage, double held);
   double value_of(const Prices& prices);
@@ -149,6 +192,12 @@ class Relaxation {
   /// Of the cheapest paths, per cell: there at the begin, there in the stage, made in it, for the last time.
   std::vector<std::uint8_t> begun_, there_, made_, last_;
   std::vector<std::uint8_t> kept_;  ///< there at the end
+  std::vector<ShortRoom> short_rooms_;
+  std::vector<double> stage_worth_;   ///< of its room
+  std::vector<std::uint8_t> packed_;  ///< per cell: in the most worthy filling
+  std::vector<double> fill_;
+  std::vector<std::vector<Pair>> pairs_;  ///< per stage
+  std::vector<std::uint8_t> taken_;
   Prices best_prices_;
   double best_ = 0;
   std::vector<double> shares_, to_go_;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/decide/flat/bound.h"
@@ -250,12 +251,12 @@ TEST(RematExact, NothingBeyondItsLimits) {
       ExactStatus::open);
 }
 
-/// With a known cost it proves that there is nothing cheaper, or finds what is: the prices of its relaxation, and what
-/// that rules out, do not change what is best.
+/// With a known cost it proves that there is nothing cheaper, or finds what is: the prices of its relaxation, by the
+/// byte or by storage, and what that rules out, do not change what is best.
 TEST(RematExact, TheSameWhateverGuidesIt) {
   int none = 0, found = 0;
-  for (std::uint64_t seed = 40; seed < 70; ++seed)
-    for (const int shape : {0, 3, 4}) {
+  for (std::uint64_t seed = 40; seed < 55; ++seed)
+    for (const int shape : {0, 1, 2, 3, 4, 5}) {
       const FlatStep flat(testing::small_step(shape, seed, seed % 2 == 0));
       const Bytes keep = keep_all_peak(flat.step);
       for (const Bytes percent : {90, 75}) {
@@ -264,13 +265,18 @@ TEST(RematExact, TheSameWhateverGuidesIt) {
             solve_exactly(flat.problem, budget, {.most_work = 1'000'000, .ascents = 0, .should_stop = {}});
         if (plain.status != ExactStatus::found) continue;
         ++found;
-        for (const std::int64_t above : {-1, 0, 7}) {
+        for (const auto& [above, first_work] :
+             {std::pair(-1, 1'000'000), std::pair(0, 1'000'000), std::pair(7, 1'000'000), std::pair(-1, 0),
+              std::pair(0, 0), std::pair(7, 0), std::pair(7, 200)}) {
           const ExactAnswer guided = solve_exactly(flat.problem, budget,
                                                    {.most_added = plain.added_cost + above,
                                                     .most_work = 1'000'000,
                                                     .likely_added = plain.added_cost + above,
                                                     .ascents = 200,
+                                                    .first_work = first_work,
+                                                    .storage_ascents = 400,
                                                     .should_stop = {}});
+          EXPECT_LE(guided.least_added_cost, plain.added_cost) << seed << " " << shape << " " << first_work;
           if (above < 0) {
             EXPECT_EQ(guided.status, ExactStatus::none) << seed << " " << shape;
             ++none;

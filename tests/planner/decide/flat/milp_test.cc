@@ -36,6 +36,7 @@ class Oracle {
     const ExactAnswer exact =
         solve_exactly(flat.problem, budget, {.most_work = 1'000'000, .ascents = 200, .should_stop = {}});
     if (exact.status == ExactStatus::open) return;
+    expect_nothing_cheaper(flat, budget, exact, what);
     const bool is_feasible = exact.status == ExactStatus::found;
     // One run more than the best has, so that neither side may be better; or some more than once each.
     const std::size_t positions = is_feasible ? exact.schedule.order.size() + 1 : flat.step.ops.size() + 3;
@@ -53,6 +54,24 @@ class Oracle {
   int feasible = 0, infeasible = 0, swapped = 0;
 
  private:
+  /// By prices of memory for every storage as well: found where it is looked for, and nothing below.
+  static void expect_nothing_cheaper(const FlatStep& flat, Bytes budget, const ExactAnswer& exact,
+                                     const std::string& what) {
+    if (exact.status != ExactStatus::found) return;
+    for (const std::int64_t below : {0, 1}) {
+      const ExactAnswer again = solve_exactly(flat.problem, budget,
+                                              {.most_added = exact.added_cost - below,
+                                               .most_work = 1'000'000,
+                                               .likely_added = exact.added_cost,
+                                               .ascents = 200,
+                                               .first_work = 0,
+                                               .storage_ascents = 300,
+                                               .should_stop = {}});
+      EXPECT_EQ(again.status, below == 0 ? ExactStatus::found : ExactStatus::none) << what;
+      if (below == 0) EXPECT_EQ(again.added_cost, exact.added_cost) << what;
+    }
+  }
+
   std::filesystem::path folder_;
 };
 
