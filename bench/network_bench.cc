@@ -2,7 +2,8 @@
 // processor time?
 // Workload: VGG, U-Net, SegNet, FCN, ResNet-18 and small transformers, forward and backward (network_steps.h), at
 // budgets from 90 % of their peak down to 50 %, or to the least peak that is not ruled out by what one op touches,
-// where that is more: below, proofs say nothing of the method. Or captured steps in files (`network_bench FILE ...`).
+// where that is more: below, proofs say nothing of the method. Or some of these by name, or captured steps in files
+// (`network_bench [NAME | FILE ...]`).
 // Bound: the proven one. Goal: up to 60 ops in 2 s of the processor, up to 100 in 20 s, in nine of ten cases. Method:
 // one run a budget, each by itself; processor time of all threads.
 
@@ -80,7 +81,9 @@ Tally print_rows(const std::string& name, const Graph& graph) {
   return tally;
 }
 
-int print_all(int files, char** names) {
+int print_all(int count, char** words) {
+  std::vector<testing::ReferenceStep> networks = testing::small_networks();
+  std::ranges::move(testing::middle_networks(), std::back_inserter(networks));
   fmt::print("{:>30} {:>5} {:>6} {:>12} {:>7} {:>10} {:>10} {:>8}\n", "step", "ops", "peak %", "answer", "proven",
              "added %", "bound %", "cpu s");
   Tally sum;
@@ -90,20 +93,24 @@ int print_all(int files, char** names) {
     sum.in_time += tally.in_time;
     sum.all += tally.all;
   };
-  for (int i = 0; i < files; ++i) {
-    std::ifstream file(names[i]);
+  for (int i = 0; i < count; ++i) {
+    const std::string name = words[i];
+    if (const auto network = std::ranges::find(networks, name, &testing::ReferenceStep::name);
+        network != networks.end()) {
+      add(print_rows(name, testing::graph_of(*network)));
+      continue;
+    }
+    std::ifstream file(name);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const Result<formats::CapturedStep> step = formats::read_captured_step(text, names[i]);
+    const Result<formats::CapturedStep> step = formats::read_captured_step(text, name);
     if (!step) {
       fmt::print(stderr, "{}\n", step.error().message);
       return 2;
     }
-    const std::string name = names[i];
     add(print_rows(name.substr(name.rfind('/') + 1), step.value().graph));
   }
-  if (files == 0)
-    for (const auto& networks : {testing::small_networks(), testing::middle_networks()})
-      for (const testing::ReferenceStep& step : networks) add(print_rows(step.name, testing::graph_of(step)));
+  if (count == 0)
+    for (const testing::ReferenceStep& step : networks) add(print_rows(step.name, testing::graph_of(step)));
   fmt::print("{} budgets: {} proven optimal, {} proven infeasible, {} of these in the time that is the goal\n", sum.all,
              sum.optimal, sum.infeasible, sum.in_time);
   return 0;

@@ -78,25 +78,33 @@ class Places {
   /// Its number; a new one is the last of all.
   std::int32_t find_or_add(const Place& place) {
     if (2 * (all.size() + 1) > slots_.size()) grow();
-    std::size_t slot = hash_of(place) & (slots_.size() - 1);
-    for (; slots_[slot] >= 0; slot = (slot + 1) & (slots_.size() - 1))
-      if (all[at(slots_[slot])].place == place) return slots_[slot];
-    slots_[slot] = static_cast<std::int32_t>(all.size());
+    const std::size_t hash = hash_of(place);
+    std::size_t slot = hash & (slots_.size() - 1);
+    for (; slots_[slot].place >= 0; slot = (slot + 1) & (slots_.size() - 1))
+      if (slots_[slot].mark == mark_of(hash) && all[at(slots_[slot].place)].place == place) return slots_[slot].place;
+    slots_[slot] = {.place = static_cast<std::int32_t>(all.size()), .mark = mark_of(hash)};
     all.push_back({.place = place});
-    return slots_[slot];
+    return slots_[slot].place;
   }
 
  private:
+  struct Slot {
+    std::int32_t place = -1;
+    std::uint32_t mark = 0;  ///< most others are told apart by it, without a look at the place
+  };
+  static std::uint32_t mark_of(std::size_t hash) { return static_cast<std::uint32_t>(hash >> 32); }
+
   void grow() {
-    slots_.assign(std::max<std::size_t>(1024, 2 * slots_.size()), -1);
+    slots_.assign(std::max<std::size_t>(1024, 2 * slots_.size()), {});
     for (std::size_t i = 0; i < all.size(); ++i) {
-      std::size_t slot = hash_of(all[i].place) & (slots_.size() - 1);
-      while (slots_[slot] >= 0) slot = (slot + 1) & (slots_.size() - 1);
-      slots_[slot] = static_cast<std::int32_t>(i);
+      const std::size_t hash = hash_of(all[i].place);
+      std::size_t slot = hash & (slots_.size() - 1);
+      while (slots_[slot].place >= 0) slot = (slot + 1) & (slots_.size() - 1);
+      slots_[slot] = {.place = static_cast<std::int32_t>(i), .mark = mark_of(hash)};
     }
   }
 
-  std::vector<std::int32_t> slots_;
+  std::vector<Slot> slots_;
 };
 
 class Exact {
@@ -154,9 +162,10 @@ class Exact {
   }
 
  private:
-  static constexpr int kRounds = 2;
-  static constexpr int kStorageRounds = 10;
-  static constexpr double kLeastGain = 0.1, kShorter = 0.2;
+  static constexpr int kRounds = 2;          // of ascents by prices per byte
+  static constexpr int kStorageRounds = 10;  // at most, by prices per storage
+  static constexpr double kLeastGain = 0.1;  // of what is missing; less, and the next ascent takes shorter steps
+  static constexpr double kShorter = 0.2;
 
   ExactAnswer search() {
     Place start;
@@ -198,6 +207,7 @@ class Exact {
     answer.work = work_;
     return answer;
   }
+
   struct Entry {
     double least = 0;
     std::int64_t cost = 0;
@@ -510,6 +520,7 @@ class Exact {
 
 ExactAnswer solve_exactly(const Problem& problem, Bytes budget, const ExactLimits& limits) {
   if (problem.storage_count > kMostExactStorages) return {};
+  if (limits.most_added < 0) return {.status = ExactStatus::none};  // no schedule takes anything off
   return Exact(problem, budget, limits).solve();
 }
 

@@ -22,12 +22,10 @@ struct ExactLimits {
   std::int64_t most_work = 0;               ///< ways to make room to look at, about a tenth of a microsecond each
   /// About what the best schedule adds, for the relaxation; < 0: all ops once more.
   std::int64_t likely_added = -1;
-  int ascents = 3000;  ///< of the relaxation, before and again after what is too dear is ruled out
-  /// With most_added: of the work, before prices of memory are found for every storage, and iterations of each of six
-  /// ascents that find them; 0: none.
-  std::int64_t first_work = 1'000'000;
-  int storage_ascents = 4000;
-  std::function<bool()> should_stop;  ///< asked now and then; it ends with what is proven so far
+  int ascents = 3000;                   ///< of the relaxation, before and again after what is too dear is ruled out
+  std::int64_t first_work = 1'000'000;  ///< with most_added: of the work, before memory is priced by storage
+  int storage_ascents = 4000;           ///< iterations of each of up to ten ascents that find these prices; 0: none
+  std::function<bool()> should_stop;    ///< asked now and then; it ends with what is proven so far
 };
 
 enum class ExactStatus : std::uint8_t {

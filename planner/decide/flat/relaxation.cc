@@ -11,12 +11,12 @@ namespace {
 constexpr double kNever = 1e200;      // as a cost; sums of it are finite
 constexpr int kAscentPatience = 150;  // iterations without gain
 constexpr double kMomentum = 0.96;    // of the direction before
-
-constexpr double kLeastRise = 1e-5;  // of the target
-constexpr std::size_t kMostSums = 20'000;
+constexpr double kLeastRise = 1e-5;   // of the target
+// The same of prices per storage: there are many more of them, so that ascents take longer.
 constexpr int kStoragePatience = 300;
 constexpr double kLeastStorageRise = 1e-3;
 constexpr double kLeastScale = 0.01;  // of the target
+constexpr std::size_t kMostSums = 20'000;
 
 std::size_t ind(std::int32_t i) {
   return static_cast<std::size_t>(i);

@@ -10,17 +10,18 @@
 //   (3) what a recomputation reads was there at the begin of its stage, or comes in it;
 //   (4) what is there at the begin of stage t + 1 fits the budget together with what the first run of op t touches;
 //   (5) where a storage is recomputed for the last time before a first run of stage t needs it, in stage a or later,
-//       what its writer reads was there at the begin of stage a, or is recomputed in stages a to t.
+//       what its writer reads was there at the begin of stage a, or is recomputed in stages a to t;
+//   (6) where a storage and an input of its writer are both gone at the begin of a stage, the input is recomputed
+//       before the next first run that needs the storage. Only of pairs that are not swapped.
 // (5) follows from (3), but not for fractions: without it a linear program makes a fifteenth of a storage in each of
-// fifteen stages, from a fifteenth of what that reads.
+// fifteen stages, from a fifteenth of what that reads. (6) follows from (5), but not once what fits the room of a stage
+// is chosen apart from the paths.
 //
-//   (6) where a storage and what its writer reads are both gone at the begin of a stage, the latter is made again
-//       before the next first run that needs the former.
-// (6) follows from (5), but not for sets of whole storages, which what fits a room is.
-//
-// With a price per byte for (4), or one for each storage, which leaves a knapsack for each stage, per read and stage
-// for (3) and per read, use and stage for (5) the rest falls apart into one shortest path for each storage: the
-// Lagrangian of that relaxation. Its value is a bound for any prices >= 0 (weak duality); subgradient ascent raises it.
+// With prices per read and stage for (3), per read, use and stage for (5), and for (4) per byte and stage, the rest
+// falls apart into one shortest path for each storage: the Lagrangian of that relaxation. Its value is a bound for any
+// prices >= 0 (weak duality); subgradient ascent raises it. With a price per storage and stage for (4) instead, each
+// stage leaves a knapsack as well: the set of whole storages within its room that is worth most, less the price of
+// every pair of (6) that is left out as a whole.
 //
 // From stage t on the same paths give a bound for what is left of a schedule, by what is resident there: also within a
 // stage, since what is left of a schedule satisfies all of this with the stage begun anew. Of (5) the begins of earlier
@@ -193,11 +194,11 @@ class Relaxation {
   std::vector<std::uint8_t> begun_, there_, made_, last_;
   std::vector<std::uint8_t> kept_;  ///< there at the end
   std::vector<ShortRoom> short_rooms_;
-  std::vector<double> stage_worth_;   ///< of its room
-  std::vector<std::uint8_t> packed_;  ///< per cell: in the most worthy filling
-  std::vector<double> fill_;
+  std::vector<double> stage_worth_;       ///< of its room
+  std::vector<std::uint8_t> packed_;      ///< per cell: in the most worthy filling
+  std::vector<double> fill_;              ///< of the room that is looked at: by units, what so many are worth at most
+  std::vector<std::uint8_t> taken_;       ///< of that room, per storage and units: what of its pair is in it
   std::vector<std::vector<Pair>> pairs_;  ///< per stage
-  std::vector<std::uint8_t> taken_;
   Prices best_prices_;
   double best_ = 0;
   std::vector<double> shares_, to_go_;

@@ -10,7 +10,7 @@
 namespace tidemark::decide::flat {
 namespace {
 
-constexpr std::int64_t kMostUnits = 1000;  // of a room
+constexpr std::int64_t kMostUnits = 1000;  // of a room, each of which a knapsack looks at for every storage
 
 std::size_t of(std::int32_t i) {
   return static_cast<std::size_t>(i);
@@ -98,9 +98,10 @@ void Relaxation::price_storages() {
   std::ranges::fill(best_prices_.memory, 0);
 }
 
-/// What the price of a pair takes off a run of the input; and from a later stage on.
+/// The price of a pair is taken off each run of the input. Who starts at a later stage pays it where neither is there.
 void Relaxation::sum_pairs(const Prices& prices) {
-  pairs_.assign(of(p_.op_count) + 1, {});
+  pairs_.resize(of(p_.op_count) + 1);
+  for (std::vector<Pair>& pairs : pairs_) pairs.clear();
   if (prices.held.empty()) return;
   for (const ShortRoom& room : short_rooms_)
     for (std::size_t i = 0; i < room.storages.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include "planner/decide/flat/exact.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -290,6 +291,49 @@ TEST(RematExact, TheSameWhateverGuidesIt) {
     }
   EXPECT_GT(none, 60);
   EXPECT_GT(found, 60);
+}
+
+/// All costs of a step times `factor`.
+ReferenceStep dearer(ReferenceStep step, std::int64_t factor) {
+  for (ReferenceStep::Op& op : step.ops) op.cost *= factor;
+  for (ReferenceStep::Storage& storage : step.storages) {
+    storage.copies.out.compute *= factor;
+    storage.copies.in.compute *= factor;
+  }
+  return step;
+}
+
+/// Wherever the work runs out, what it says is true: the least cost is not below the bound, and no search that looks
+/// for it says that there is none. Also where costs are multiples of something.
+TEST(RematExact, WhatIsSaidOfOpenSearchesIsTrue) {
+  int open = 0, closer = 0;
+  for (std::uint64_t seed = 200; seed < 215; ++seed)
+    for (int shape = 0; shape < testing::kSmallSteps; ++shape) {
+      const FlatStep flat(dearer(testing::small_step(shape, seed, seed % 2 == 0), seed % 3 == 0 ? 6 : 1));
+      const Bytes budget = keep_all_peak(flat.step) * 75 / 100;
+      const ExactAnswer best =
+          solve_exactly(flat.problem, budget, {.most_work = 300'000, .ascents = 0, .should_stop = {}});
+      if (best.status != ExactStatus::found) continue;
+      for (const std::int64_t first_work : {0, 10, 100})
+        for (const std::int64_t work : {15, 50, 150, 1000}) {
+          const ExactAnswer answer = solve_exactly(flat.problem, budget,
+                                                   {.most_added = best.added_cost + 12,
+                                                    .most_work = work,
+                                                    .likely_added = best.added_cost,
+                                                    .ascents = 20,
+                                                    .first_work = first_work,
+                                                    .storage_ascents = 30,
+                                                    .should_stop = {}});
+          const std::string what = fmt::format("{} {} {} {}", seed, shape, first_work, work);
+          EXPECT_LE(answer.least_added_cost, best.added_cost) << what;
+          ASSERT_NE(answer.status, ExactStatus::none) << what;
+          EXPECT_TRUE(answer.schedule.order.empty() || answer.added_cost >= best.added_cost) << what;
+          open += answer.status == ExactStatus::open ? 1 : 0;
+          closer += answer.status == ExactStatus::open && answer.least_added_cost > 0 ? 1 : 0;
+        }
+    }
+  EXPECT_GT(open, 100);
+  EXPECT_GT(closer, 50);
 }
 
 /// Neither bound is above what the best schedule adds, and no schedule's cost from a stage on is below its share.
