@@ -266,9 +266,8 @@ TEST(RematExact, TheSameWhateverGuidesIt) {
             solve_exactly(flat.problem, budget, {.most_work = 1'000'000, .ascents = 0, .should_stop = {}});
         if (plain.status != ExactStatus::found) continue;
         ++found;
-        for (const auto& [above, first_work] :
-             {std::pair(-1, 1'000'000), std::pair(0, 1'000'000), std::pair(7, 1'000'000), std::pair(-1, 0),
-              std::pair(0, 0), std::pair(7, 0), std::pair(7, 200)}) {
+        for (const auto& [above, first_work] : {std::pair(-1, 1'000'000), std::pair(7, 1'000'000), std::pair(-1, 0),
+                                                std::pair(0, 0), std::pair(7, 200)}) {
           const ExactAnswer guided = solve_exactly(flat.problem, budget,
                                                    {.most_added = plain.added_cost + above,
                                                     .most_work = 1'000'000,
