@@ -69,6 +69,10 @@ std::unique_ptr<decide::RankProblem> make_problem(const RankRequest& request, co
       decide::sites::ProblemOptions{.offload = std::move(choice), .run_time = run_time, .weights = request.weights});
 }
 
+decide::sites::RunTime first_run_time(const Policy& policy) {
+  return policy.hides_recompute ? decide::sites::RunTime::hidden : decide::sites::RunTime::late;
+}
+
 Result<BuiltPlan> build_plan(decide::RankProblem& problem, const PolicyAnswer& answer, const Budgets& budgets,
                              const PlanRequest& request) {
   Result<Schedule> schedule = schedule::build_schedule(

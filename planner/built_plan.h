@@ -33,6 +33,9 @@ struct Budgets {
     const RankRequest& request, const Budgets& budgets, const RankPlan& plan, decide::sites::OffloadChoice choice = {},
     decide::sites::RunTime run_time = decide::sites::RunTime::late);
 
+/// When recomputation runs where that is not a trial.
+[[nodiscard]] decide::sites::RunTime first_run_time(const Policy& policy);
+
 struct BuiltPlan {
   Plan plan;
   std::string_view rule;  ///< that answered it; empty: a last resort

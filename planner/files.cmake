@@ -26,6 +26,7 @@ set(TIDEMARK_PLAN_FILES
   site_rooms.cc
   stage_balance.cc
   step_choice.cc
+  step_relaxation.cc
   step_phases.cc
   storage_controls.cc
   storage_names.cc

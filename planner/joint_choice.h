@@ -1,7 +1,7 @@
 #pragma once
 // Actions of all ranks of a small pipeline chosen together, by the step that they make. Each rank's least weighted cost
-// is near the shortest step, no more: weights (simulate/step_weights.h) hold where little is added, and what waits on
-// one rank depends on what the others do.
+// is near the shortest step, no more: a plan of all ranks together (step_relaxation.h) gives gaps up in part, and what
+// waits on one rank depends on what the others do.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,6 @@ struct JointChoice {
   std::vector<std::optional<PolicyAnswer>> answers;  ///< by rank; none: the rank's own plan
   std::int64_t own_step_ns = 0;                      ///< with every rank's own plan
   std::int64_t step_ns = 0;                          ///< with the answers
-  bool is_exhaustive = false;                        ///< no other of the options that were listed makes a shorter step
 };
 
 /// Lists what each rank may do (rank_options.h) and looks for the combination of the shortest step: ranks exchanged one

@@ -25,7 +25,7 @@ class OffloadLoop {
   /// the bound, it runs late as well.
   Status run() {
     using decide::sites::RunTime;
-    if (Status s = run(in_.request.policy->hides_recompute ? RunTime::hidden : RunTime::late); !s) return s;
+    if (Status s = run(first_run_time(*in_.request.policy)); !s) return s;
     if (whole_->is_flat() || !whole_->sites().runs_early) return {};
     const bool is_found = best_.problem != nullptr && fits(best_.best, budgets_);
     const double bound_ns = best_.weighted_bound_ns;
@@ -39,8 +39,9 @@ class OffloadLoop {
   Status run(decide::sites::RunTime run_time) {
     run_time_ = run_time;
     prices_.reset();
-    whole_ = make_problem(in_, budgets_, plan_, {}, run_time_);
-    if (Status s = whole_->check(); !s) return s;
+    const bool is_made = in_.problem != nullptr && run_time == first_run_time(*in_.request.policy);
+    whole_ = is_made ? in_.problem : make_problem(in_, budgets_, plan_, {}, run_time_);
+    if (Status s = weigh(*whole_); !s) return s;
     // A simpler rule was chosen for its plan with all state on the device.
     const bool offloads = in_.request.policy->offloads_state && in_.rule == nullptr && !whole_->is_flat();
     if (offloads && in_.request.is_brief) return run_briefly();
@@ -49,6 +50,13 @@ class OffloadLoop {
     if (offloads && !has_plan_within(0))
       if (Status s = search_shares(shares_of_state()); !s) return s;
     return best_.problem == nullptr ? search(whole_) : Status{};
+  }
+
+  /// Whatever state is offloaded: plans are compared by what they add at the same weights.
+  Status weigh(decide::RankProblem& problem) {
+    if (Status s = problem.check(); !s) return s;
+    if (in_.start != nullptr && in_.start->choice.size() == problem.size()) problem.weigh(in_.weights, *in_.start);
+    return {};
   }
 
   static constexpr int kSqueezes = 5;
@@ -85,7 +93,7 @@ class OffloadLoop {
     for (Share& share : shares) price(share);
     const auto next = std::ranges::min_element(shares, {}, [&](const Share& s) { return estimate_ns(s); });
     const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, next->choice, run_time_);
-    if (Status s = problem->check(); !s) return s;
+    if (Status s = weigh(*problem); !s) return s;
     return search(problem);
   }
 
@@ -157,7 +165,7 @@ class OffloadLoop {
     Plan last;
     for (int i = 0; i < kSqueezes; ++i) {
       const std::shared_ptr<decide::RankProblem> problem = make_problem(in_, budgets_, plan_, choice, run_time_);
-      if (Status s = problem->check(); !s) return s;
+      if (Status s = weigh(*problem); !s) return s;
       if (problem->state_offload().plan == last) return {};  // it cannot be squeezed further
       last = problem->state_offload().plan;
       if (Status s = search(problem); !s) return s;

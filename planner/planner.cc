@@ -9,7 +9,9 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <utility>
 
+#include "planner/built_plan.h"
 #include "planner/cost/op_prices.h"
 #include "planner/graph_build/device_rules.h"
 #include "planner/graph_build/liveness.h"
@@ -20,16 +22,17 @@
 #include "planner/planned_load.h"
 #include "planner/rank_planner.h"
 #include "planner/schedule/scheduler.h"
-#include "planner/simulate/step_weights.h"
 #include "planner/step_choice.h"
+#include "planner/step_relaxation.h"
 #include "planner/threads/parallel.h"
 
 namespace tidemark::plan {
 namespace {
 
-/// Of what is added anywhere the step is taken to pay at least this part: weights hold near the step with everything
-/// kept, and what is free in small may not be in large.
-constexpr float kLeastWeight = 0.1F;
+/// Of what is added anywhere the step is taken to pay at least this part: weights hold near the plan that all ranks
+/// have together, and what is free in small may not be in large.
+constexpr float kLeastWeight = 0.3F;
+constexpr double kNearLoad = 0.05;
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
@@ -243,7 +246,15 @@ class JobPlanning {
   Status build() {
     std::vector<double> now;
     for (const PlannedLoad& load : loads_) now.push_back(load.load());
+    if (now != nominal_.loads) take_back_graphs();
     return build_nominal(request_, now, nominal_);
+  }
+
+  /// Of ranks prepared and not planned: their problems look at a step that is no more.
+  void take_back_graphs() {
+    for (std::size_t i = 0; i < prepared_.size(); ++i)
+      if (prepared_[i].plan != nullptr)
+        nominal_.graphs[rank(i)] = std::move(std::exchange(prepared_[i], {}).plan->graph);
   }
 
   /// Those of `some` that are wanted and not settled, until they are.
@@ -253,7 +264,11 @@ class JobPlanning {
       if (settled_[i] == 0 && std::ranges::find(some, ranks_[i]) != some.end()) todo.push_back(i);
     while (!todo.empty()) {
       if (Status status = build(); !status) return status;
-      weigh_step();
+      if (is_relaxation_due()) {
+        if (Status status = prepare(all_places()); !status) return status;
+        relax();
+      }
+      if (Status status = prepare(todo); !status) return status;
       if (Status status = plan_once(todo); !status) return status;
       threads::parallel_for_each(0, todo.size(), [&](std::size_t k) {
         const std::size_t i = todo[k];
@@ -264,25 +279,62 @@ class JobPlanning {
     return {};
   }
 
+  [[nodiscard]] std::vector<std::size_t> all_places() const {
+    std::vector<std::size_t> places(ranks_.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    return places;
+  }
+
+  /// Those that are not: their problems.
+  Status prepare(const std::vector<std::size_t>& todo) {
+    prepared_.resize(ranks_.size());
+    return threads::parallel_try_each(todo.size(), [&](std::size_t k) -> Status {
+      const std::size_t r = rank(todo[k]);
+      if (prepared_[todo[k]].plan != nullptr) return {};
+      Result<PreparedRank> prepared = prepare_rank(std::move(nominal_.graphs[r]), request_of(r));
+      if (!prepared) return prepared.error();
+      prepared_[todo[k]] = std::move(prepared).value();
+      return {};
+    });
+  }
+
   /// Once: a load that is a little higher moves no path.
-  void weigh_step() {
-    if (!request_.policy->prices_step || nominal_.work.size() < 2 || !weights_.empty()) return;
-    const graph_build::ParallelSpec& parallel = request_.job.parallel;
-    const double passes = 2.0 * static_cast<double>(parallel.micro_batches() * parallel.virtual_pipeline);
-    // The softer, the less weights depend on what is added (docs/design/step_weights.md).
-    weights_ =
-        simulate::step_weights(nominal_.work, nominal_.timing, static_cast<double>(nominal_.timing.step_ns) / passes);
+  [[nodiscard]] bool is_relaxation_due() const {
+    return request_.policy->prices_step && nominal_.work.size() > 1 && relaxed_loads_.empty();
+  }
+
+  /// What all ranks do together, before any of them decides. REQUIRES: all are prepared.
+  void relax() {
+    relaxed_loads_ = nominal_.loads;
+    const Budgets budgets = budgets_of(request_);
+    std::vector<RelaxedRank> relaxed;
+    for (const PreparedRank& rank : prepared_) {
+      if (rank.problem->is_flat()) return;
+      relaxed.push_back({.problem = rank.problem.get(),
+                         .device_budget = std::max<Bytes>(0, budgets.device - budgets.device / kPackingShare),
+                         .host_budget = std::max<Bytes>(0, budgets.host)});
+    }
+    StepRelaxation relaxation = relax_step(nominal_.work, relaxed, request_.is_brief);
+    weights_ = std::move(relaxation.weights);
     for (std::vector<float>& of_rank : weights_)
       for (float& weight : of_rank) weight = kLeastWeight + (1 - kLeastWeight) * weight;
+    starts_ = std::move(relaxation.starts);
+  }
+
+  /// What a rank was to do at a load tells little of another one.
+  [[nodiscard]] bool is_near_relaxed(std::size_t rank) const {
+    return std::abs(loads_[rank].load() - relaxed_loads_[rank]) <= kNearLoad * relaxed_loads_[rank];
   }
 
   Status plan_once(const std::vector<std::size_t>& todo) {
     std::atomic<int> done{static_cast<int>(std::ranges::count(settled_, 1))};
     return threads::parallel_try_each(todo.size(), [&](std::size_t k) -> Status {
-      const std::size_t r = rank(todo[k]);
-      Result<RankPlan> plan = plan_rank(std::move(nominal_.graphs[r]), request_of(r));
+      const std::size_t i = todo[k];
+      RankRequest request = request_of(rank(i));
+      if (!starts_.empty() && is_near_relaxed(rank(i))) request.start = &starts_[i];
+      Result<RankPlan> plan = plan_rank(std::exchange(prepared_[i], {}), std::move(request));
       if (!plan) return plan.error();
-      outcome_.ranks[todo[k]] = std::move(plan).value();
+      outcome_.ranks[i] = std::move(plan).value();
       if (request_.progress) request_.progress(++done, static_cast<int>(ranks_.size()));
       return {};
     });
@@ -419,7 +471,10 @@ class JobPlanning {
   std::vector<char> settled_;  ///< by place in ranks_
   std::vector<PlannedLoad> loads_;
   NominalStep nominal_;
-  simulate::StepWeights weights_;  ///< of what ranks add; empty: in full
+  std::vector<PreparedRank> prepared_;             ///< by place in ranks_, until it is planned
+  simulate::PerComputeTask weights_;               ///< of what ranks add; empty: in full
+  std::vector<double> relaxed_loads_;              ///< of each rank of the step; empty: it is not relaxed yet
+  std::vector<decide::gaps::SearchStart> starts_;  ///< by place in ranks_; empty: not known
   PlanOutcome outcome_;
 };
 

@@ -12,6 +12,7 @@
 #include "core/plan.h"
 #include "planner/decide/gaps/plan_cost.h"
 #include "planner/decide/gaps/prices.h"
+#include "planner/decide/gaps/search.h"
 #include "planner/decide/rank_problem.h"
 
 namespace tidemark::plan {
@@ -21,6 +22,7 @@ struct PolicyRequest {
   Bytes device_budget_bytes = 0;  ///< for everything in the graph (static, activations); reserves already subtracted
   Bytes host_budget_bytes = 0;    ///< pinned host memory of this device
   bool is_brief = false;          ///< an answer soon is worth more than a cheap one
+  const decide::gaps::SearchStart* start = nullptr;  ///< of the gaps, where one is known
 };
 
 struct PolicyAnswer {
@@ -59,7 +61,7 @@ struct Policy {
   bool offloads_state = false;
   /// Recomputation may run early, where the compute lane would wait for collectives (decide::sites::RunTime).
   bool hides_recompute = false;
-  /// What a rank adds counts by how much longer the step gets for it (simulate/step_weights.h).
+  /// What a rank adds counts by how much longer the step gets for it (step_relaxation.h).
   bool prices_step = false;
   /// `decide` answers the same whatever the budgets: there is one plan, and nothing to search for where it does not
   /// fit. Without fallbacks and offloaded state.

@@ -115,11 +115,7 @@ Result<SearchedRank> search_rank(const RankRequest& in, const Budgets& budgets, 
   return result;
 }
 
-}  // namespace
-
-Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
-  RankPlan plan{.graph = std::move(graph)};
-  plan.liveness = graph_build::analyse_liveness(plan.graph);
+Status fill_plan(const RankRequest& in, RankPlan& plan) {
   const Budgets budgets = budgets_of(in.request);
   Result<SearchedRank> searched = search_rank(in, budgets, plan);
   if (!searched) return searched.error();
@@ -129,7 +125,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   BuiltPlan& best = found.best;
   fill_figures(in, problem, best, budgets, found.bound_ns, plan);
   if (!plan.figures.fits && !in.is_tentative)
-    if (Status s = explain_misfit(in, problem, budgets, best, enough, plan); !s) return s.error();
+    if (Status s = explain_misfit(in, problem, budgets, best, enough, plan); !s) return s;
 
   Program& program = plan.program;
   program.schedule = std::move(best.schedule);
@@ -145,7 +141,7 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
     plan.figures.worst_load_f = 0;
     // Prices of load look at sections of rows.
     if (!is_load_asked_for(in.request)) schedule::add_program_rows(plan.graph, program);
-    return plan;
+    return {};
   }
   program.graph_fingerprint = fingerprint(plan.graph);
   program.machine_fingerprint = fingerprint(in.request.machine);
@@ -153,7 +149,31 @@ Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
   AnyLoad load = any_load(in.request, plan);
   plan.figures.worst_load_f = load.worst_load_f;
   if (!load.reason.empty()) plan.figures.reason = std::move(load.reason);
-  if (Status s = verify(plan.graph, program); !s) return s.error();
+  if (Status s = verify(plan.graph, program); !s) return s;
+  return {};
+}
+
+}  // namespace
+
+/// REQUIRES: the graph and liveness of `plan` are there.
+Result<PreparedRank> prepare_rank(Graph graph, const RankRequest& in) {
+  PreparedRank prepared{.plan = std::make_unique<RankPlan>(RankPlan{.graph = std::move(graph)}), .problem = {}};
+  prepared.plan->liveness = graph_build::analyse_liveness(prepared.plan->graph);
+  prepared.problem = make_problem(in, budgets_of(in.request), *prepared.plan, {}, first_run_time(*in.request.policy));
+  if (Status s = prepared.problem->check(); !s) return s.error();
+  return prepared;
+}
+
+Result<RankPlan> plan_rank(PreparedRank prepared, RankRequest in) {
+  in.problem = std::move(prepared.problem);
+  if (Status s = fill_plan(in, *prepared.plan); !s) return s.error();
+  return std::move(*prepared.plan);
+}
+
+Result<RankPlan> plan_rank(Graph graph, const RankRequest& in) {
+  RankPlan plan{.graph = std::move(graph)};
+  plan.liveness = graph_build::analyse_liveness(plan.graph);
+  if (Status s = fill_plan(in, plan); !s) return s.error();
   return plan;
 }
 

@@ -123,9 +123,11 @@ class TargetLoop {
   [[nodiscard]] double full_bound(double weighted_ns) {
     if (problem_.is_flat() || !problem_.sites().is_weighted) return weighted_ns;
     if (needs_no_bound() || !fits(*best_, budgets_)) return weighted_ns;
-    const decide::gaps::GapProblem gaps = decide::sites::at_full_cost(problem_.sites(), problem_.gaps());
+    const decide::gaps::GapProblem gaps = decide::sites::at_full_cost(problem_.gaps());
     std::optional<decide::gaps::Prices> start = prices_;
-    if (start && best_->cost.weighted_ns() > 0) {
+    if (problem_.start() != nullptr) {
+      start = problem_.start()->full_prices;
+    } else if (start && best_->cost.weighted_ns() > 0) {
       const double scale = static_cast<double>(best_->cost.added_ns()) / static_cast<double>(best_->cost.weighted_ns());
       for (double& price : start->device) price *= scale;
       for (double& price : start->host) price *= scale;
@@ -183,7 +185,8 @@ class TargetLoop {
     PolicyAnswer answer = p.rule.decide({.problem = problem_,
                                          .device_budget_bytes = device,
                                          .host_budget_bytes = host,
-                                         .is_brief = in_.request.is_brief});
+                                         .is_brief = in_.request.is_brief,
+                                         .start = problem_.start()});
     if (answer.prices)
       raise_bound(decide::gaps::bound_of(problem_.gaps(), budgets_.device, budgets_.host, *answer.prices));
     if (!prices_) prices_ = std::move(answer.prices);

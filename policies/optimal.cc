@@ -10,7 +10,7 @@ plan::PolicyAnswer decide(const plan::PolicyRequest& request) {
   if (request.problem.is_flat()) return plan::answer_of_flat(request, decide::flat::StepRule::optimal);
   decide::gaps::SearchResult result = decide::gaps::search_optimal(
       request.problem.gaps(), request.problem.evaluator(), request.device_budget_bytes, request.host_budget_bytes,
-      request.is_brief ? decide::gaps::SearchDepth::brief : decide::gaps::SearchDepth::full);
+      request.is_brief ? decide::gaps::SearchDepth::brief : decide::gaps::SearchDepth::full, {}, request.start);
   plan::PolicyAnswer answer = plan::answer_of(request, result.choice);
   answer.prices = std::move(result.prices);
   return answer;

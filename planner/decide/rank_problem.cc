@@ -55,6 +55,14 @@ sites::Evaluator& RankProblem::evaluator() {
   return made_sites().evaluator;
 }
 
+void RankProblem::weigh(std::span<const float> weights, gaps::SearchStart start) {
+  Sites& made = made_sites();
+  sites::weigh(made.problem, weights, start.choice);
+  sites::weigh_costs(made.problem, made.gaps);
+  made.evaluator.forget();
+  start_ = std::move(start);
+}
+
 Bytes RankProblem::keep_all_peak_bytes() {
   return is_flat_ ? liveness_.peak_bytes : *std::ranges::max_element(sites().base_bytes);
 }

@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/plan.h"
 #include "planner/decide/flat/plan.h"
+#include "planner/decide/gaps/search.h"
 #include "planner/decide/sites/evaluator.h"
 #include "planner/decide/sites/gaps.h"
 #include "planner/decide/sites/problem.h"
@@ -57,6 +60,11 @@ class RankProblem {
   [[nodiscard]] const sites::DecisionProblem& sites();
   [[nodiscard]] const gaps::GapProblem& gaps();
   [[nodiscard]] sites::Evaluator& evaluator();
+  /// Costs of gaps from here on: what the step pays at these weights, and for what it does otherwise than `start`.
+  /// REQUIRES: a row of `start` per gap.
+  void weigh(std::span<const float> weights, gaps::SearchStart start);
+  /// Where searches set out from; null: not known.
+  [[nodiscard]] const gaps::SearchStart* start() const { return start_ ? &*start_ : nullptr; }
 
   /// The flat search by a rule. REQUIRES: is_flat().
   [[nodiscard]] flat::StepPlanner& flat(flat::StepRule rule);
@@ -76,6 +84,7 @@ class RankProblem {
   sites::ProblemOptions sites_options_;
   bool is_flat_;
   std::unique_ptr<Sites> sites_;
+  std::optional<gaps::SearchStart> start_;
   std::unique_ptr<flat::Problem> flat_;
   std::unique_ptr<flat::StepPlanner> optimal_, greedy_;
 };

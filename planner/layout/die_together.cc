@@ -23,7 +23,10 @@ std::vector<Bytes> walk(const Blocks& blocks, Bytes load, const PackLimits& limi
     const Bytes height = blocks.height(lowest);
     if (height <= limits.enough_bytes || height > load + load / kFarShare) break;
   }
-  return lowest;
+  if (blocks.height(lowest) <= limits.enough_bytes) return lowest;
+  // Never higher than without one.
+  std::vector<Bytes> plain = walk_clock(blocks, {}, load, limits.should_stop);
+  return blocks.height(plain) < blocks.height(lowest) ? plain : lowest;
 }
 
 PackAnswer pack(const PackProblem& problem, const PackLimits& limits) {

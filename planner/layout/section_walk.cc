@@ -41,12 +41,12 @@ constexpr std::array kVariants = {
 constexpr std::size_t kFirstLook = 4;
 constexpr Bytes kFarShare = 35;
 
-constexpr std::size_t kFewestBlocks = 500;    // of a section
-constexpr std::size_t kMostBack = 4;          // sections to go back at once
-constexpr int kBacks = 8;                     // of all
-constexpr std::int64_t kRepairWork = 20'000;  // for one section
-constexpr std::int64_t kRepairTrials = 16;    // which takes about as long
-constexpr std::int64_t kSpareTrials = 24;     // and one for each section: what is tried beyond the first variants
+constexpr std::size_t kFewestBlocks = 500;           // of a section
+constexpr std::size_t kMostSectionsBack = 4;         // sections to go back at once
+constexpr int kBacks = 8;                            // of all
+constexpr std::int64_t kSectionRepairWork = 20'000;  // for one section
+constexpr std::int64_t kRepairTrials = 16;           // which takes about as long
+constexpr std::int64_t kSpareTrials = 24;  // and one for each section: what is tried beyond the first variants
 
 class SectionWalk {
  public:
@@ -176,7 +176,7 @@ class SectionWalk {
   }
 
   [[nodiscard]] std::size_t section_to_go_back_to(std::size_t s) const {
-    for (std::size_t back = 1; back <= std::min(s, kMostBack); ++back)
+    for (std::size_t back = 1; back <= std::min(s, kMostSectionsBack); ++back)
       if (sections_[s - back].tried < kVariants.size()) return s - back;
     return s;
   }
@@ -245,7 +245,7 @@ class SectionWalk {
     }
     const Blocks blocks(problem);
     Repair repair(blocks, addresses, 0);
-    Effort effort(kRepairWork, should_stop_);
+    Effort effort(kSectionRepairWork, should_stop_);
     repair.lower_to(load_, ceiling_, effort);
     const auto found = repair.addresses().first(section.addresses.size());
     return offer(section, {found.begin(), found.end()});

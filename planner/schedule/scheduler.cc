@@ -338,7 +338,7 @@ Status Builder::run_steps(std::size_t number, bool head, bool tail, OpId op) {
   if (tail)
     for (const std::int32_t local : recipe.transients) {
       const StorageId storage = g_.storage_at(run.site, local);
-      if (content_[row(storage)].residency != kNone<ResidencyId>) close(storage, in_.nominal.end_ns[row(op)]);
+      if (content_[row(storage)].residency != kNone<ResidencyId>) close(storage, release_ns(g_, in_.nominal, op));
     }
   return {};
 }
@@ -396,7 +396,7 @@ void Builder::issue_swap_outs(PlanPoint done) {
   for (; next_out_ < swaps.size() && swaps[next_out_].ready <= done; ++next_out_) {
     const Plan::Swap& swap = swaps[next_out_];
     if (!swap.copies_out) {
-      close(swap.storage, in_.nominal.end_ns[row(done.op)]);
+      close(swap.storage, release_ns(g_, in_.nominal, done.op));
       continue;
     }
     const TaskId task = begin_task(TaskKind::swap_out, Lane::d2h, kNone<OpTemplateId>,
@@ -425,7 +425,7 @@ void Builder::comes_from(std::size_t swap, ResidencyId host, std::int32_t task) 
 void Builder::drop(PlanPoint done) {
   const auto& drops = in_.plan.drops;
   for (; next_drop_ < drops.size() && drops[next_drop_].after <= done; ++next_drop_)
-    close(drops[next_drop_].storage, in_.nominal.end_ns[row(done.op)]);
+    close(drops[next_drop_].storage, release_ns(g_, in_.nominal, done.op));
 }
 
 Status Builder::run_op(OpId op) {
@@ -500,7 +500,7 @@ void Builder::find_final_uses() {
 /// Ends the last residency of a storage behind what is the last to need it.
 void Builder::close_over(StorageId storage, PlanPoint done) {
   if (content_[row(storage)].residency == kNone<ResidencyId> || g_.template_of(storage).lasting) return;
-  if (final_use_[row(storage)] == done) close(storage, in_.nominal.end_ns[row(done.op)]);
+  if (final_use_[row(storage)] == done) close(storage, release_ns(g_, in_.nominal, done.op));
 }
 
 /// Which swaps read the copy of another, or what rests in host memory.
@@ -590,6 +590,14 @@ std::vector<std::int64_t> task_durations(const Graph& graph, const Schedule& sch
     durations.push_back(times.ns(task.op_template, task.site));
   }
   return durations;
+}
+
+std::int64_t release_ns(const Graph& graph, const simulate::Timeline& nominal, OpId op) {
+  constexpr std::int64_t kMostMarginNs = 100'000;
+  const Lane lane = graph.template_of(op).lane;
+  const std::int64_t end_ns = nominal.end_ns[row(op)];
+  if (lane != Lane::intra_comm && lane != Lane::inter_comm) return end_ns;
+  return end_ns + std::min(kMostMarginNs, (end_ns - nominal.start_ns[row(op)]) / 4);
 }
 
 std::vector<std::int64_t> charged_durations(const Graph& graph, const Schedule& schedule, const Machine& machine,

@@ -18,6 +18,11 @@
 
 namespace tidemark::schedule {
 
+/// When the bytes are released that an op touches last, by the nominal timeline. A collective that ends a little ahead
+/// of a compute op may end behind it where work is added, so a quarter of it, at most 0.1 ms, is allowed for
+/// (docs/design/step_relaxation.md).
+[[nodiscard]] std::int64_t release_ns(const Graph& graph, const simulate::Timeline& nominal, OpId op);
+
 struct ScheduleInput {
   const Graph& graph;
   const Liveness& liveness;

@@ -69,6 +69,17 @@ TEST(PlanStep, All16RanksFitAtEveryLoadAndHostBudgetAndCostLessThanTheOthers) {
   }
 }
 
+/// Ranks add where others are waited for: of what the dearest of them adds the step pays less than half.
+TEST(PlanStep, PaysLittleOfWhatRanksAdd) {
+  for (const double load : {1.0, 1.24}) {
+    const PlanOutcome optimal = planned("optimal", load, 64 * kGiB);
+    std::int64_t most_ns = 0;
+    for (const RankPlan& rank : optimal.ranks) most_ns = std::max(most_ns, rank.figures.added_ns);
+    EXPECT_LT(2 * (optimal.step.step_ns - optimal.step.keep_all_step_ns), most_ns) << load;
+    EXPECT_GE(optimal.step.step_ns, optimal.step.keep_all_step_ns) << load;
+  }
+}
+
 TEST(PlanStep, DoesNotDependOnTheThreadCount) {
   PlanRequest request = pangu_request("optimal", 1.2);
   request.threads = 1;

@@ -53,7 +53,8 @@ def test_a_fork_while_another_thread_is_in_a_call_of_the_session():
     plain = [p.grad.clone() for p in model.parameters()]
     model.zero_grad()
     torch.manual_seed(6)
-    with tidemark.session(plan, model, copy_bytes_per_s=2 * 10**6):
+    # Slow enough for some forks on a machine that has much else to do.
+    with tidemark.session(plan, model, copy_bytes_per_s=10**6):
         loss = loss_fn(model(*inputs))
         backward = threading.Thread(target=loss.backward)
         backward.start()

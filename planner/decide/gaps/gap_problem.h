@@ -38,11 +38,13 @@ struct GapProblem {
     std::int32_t taken_from = 0;  ///< position at which they must be back at the latest
     std::int32_t host_until = 0;  ///< a swapped copy holds host memory from free_from at least to this position
     double swap_cost = -1;        ///< at least; negative: cannot be swapped
+    double full_swap_cost = -1;   ///< where none of it is free
   };
   /// Gaps that are recomputed together, or not at all. Every gap is in exactly one unit.
   struct Unit {
     std::int32_t first = 0, count = 0;  ///< into unit_gaps
     double recompute_cost = -1;         ///< at least; negative: no recipe
+    double full_cost = -1;              ///< where none of it is free
     std::int32_t kind = 0;              ///< units of one kind differ only in where they are on the row
   };
   std::vector<Bytes> base_bytes;  ///< per position, with everything kept

@@ -3,15 +3,27 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/decide/gaps/relaxation.h"
-
 namespace tidemark::decide::gaps {
 namespace {
 
 constexpr std::size_t kLeastPositions = 48;
 constexpr std::size_t kPositionsPerPrice = 600;
 
-Relaxation relax(const GapProblem& p, const std::vector<std::int32_t>& clock, Bytes device_budget, Bytes host_budget) {
+/// Takes over the prices of the positions both have.
+void adopt(const Prices& start, const std::vector<std::int32_t>& clock, std::vector<double>& device,
+           std::vector<double>& host) {
+  for (std::size_t t = 0; t < clock.size(); ++t) {
+    const auto it = std::lower_bound(start.clock.begin(), start.clock.end(), clock[t]);
+    if (it == start.clock.end() || *it != clock[t]) continue;
+    device[t] = start.device[static_cast<std::size_t>(it - start.clock.begin())];
+    host[t] = start.host[static_cast<std::size_t>(it - start.clock.begin())];
+  }
+}
+
+}  // namespace
+
+Relaxation relaxation_of(const GapProblem& p, const std::vector<std::int32_t>& clock, Bytes device_budget,
+                         Bytes host_budget) {
   Relaxation r{.unit_gaps = p.unit_gaps};
   r.host_budget = static_cast<double>(host_budget - p.base_host_bytes);
   for (const std::int32_t t : clock)
@@ -31,19 +43,6 @@ Relaxation relax(const GapProblem& p, const std::vector<std::int32_t>& clock, By
     r.units.push_back({.first = unit.first, .count = unit.count, .recompute_cost = unit.recompute_cost});
   return r;
 }
-
-/// Takes over the prices of the positions both have.
-void adopt(const Prices& start, const std::vector<std::int32_t>& clock, std::vector<double>& device,
-           std::vector<double>& host) {
-  for (std::size_t t = 0; t < clock.size(); ++t) {
-    const auto it = std::lower_bound(start.clock.begin(), start.clock.end(), clock[t]);
-    if (it == start.clock.end() || *it != clock[t]) continue;
-    device[t] = start.device[static_cast<std::size_t>(it - start.clock.begin())];
-    host[t] = start.host[static_cast<std::size_t>(it - start.clock.begin())];
-  }
-}
-
-}  // namespace
 
 std::vector<std::int32_t> critical_positions(const GapProblem& p, Bytes budget) {
   std::vector<std::int32_t> positions;
@@ -76,7 +75,8 @@ Prices find_prices(const GapProblem& problem, std::vector<std::int32_t> position
     from.host.assign(n, 0);
     adopt(*start, prices.clock, from.device, from.host);
   }
-  Ascent ascent = ascend(relax(problem, prices.clock, device_budget, host_budget), from, iterations, should_stop);
+  Ascent ascent =
+      ascend(relaxation_of(problem, prices.clock, device_budget, host_budget), from, iterations, should_stop);
   prices.bound = ascent.bound;
   prices.device = std::move(ascent.device);
   prices.host = std::move(ascent.host);

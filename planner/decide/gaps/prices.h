@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "planner/decide/gaps/gap_problem.h"
+#include "planner/decide/gaps/relaxation.h"
 
 namespace tidemark::decide::gaps {
 
@@ -28,6 +29,9 @@ struct Prices {
   std::vector<float> swap_share;
 };
 
+/// The relaxation of a problem at some positions, ascending, whatever they hold.
+[[nodiscard]] Relaxation relaxation_of(const GapProblem& problem, const std::vector<std::int32_t>& positions,
+                                       Bytes device_budget, Bytes host_budget);
 /// The position with the most bytes in each of equal stretches of the row, where the budget is exceeded.
 [[nodiscard]] std::vector<std::int32_t> critical_positions(const GapProblem& problem, Bytes device_budget);
 /// All positions at which the budget is exceeded.

@@ -18,6 +18,8 @@ constexpr double kCloseToBound = 1.04;  ///< no second pricing this close to the
 constexpr int kRounds = 12;
 constexpr std::size_t kStretch = 512;
 constexpr std::size_t kSmallProblem = 1000;  ///< gaps; up to here extra starts and refinement are tried
+/// Gaps; beyond it a search of the whole from a start takes longer than its plan is worth.
+constexpr std::size_t kLongProblem = 20'000;
 constexpr std::size_t kMostRefinements = 300;
 constexpr std::size_t kRefinementWork = 1'500'000;  ///< gaps and half-steps looked at
 constexpr double kEnumerationLimit = 20000;
@@ -40,7 +42,7 @@ class Solver {
   }
 
   SearchResult run_from(Choice start);
-  SearchResult optimal(SearchDepth depth);
+  SearchResult optimal(SearchDepth depth, const SearchStart* from);
   SearchResult by_period(const Period& period, SearchDepth depth);
 
  private:
@@ -332,7 +334,7 @@ void Solver::refine(SearchResult& best) {
   }
 }
 
-SearchResult Solver::optimal(SearchDepth depth) {
+SearchResult Solver::optimal(SearchDepth depth, const SearchStart* from) {
   const Choice keep(p_.gaps.size(), Action::keep);
   SearchResult best = price(keep);
   if (best.fits) {
@@ -341,9 +343,10 @@ SearchResult Solver::optimal(SearchDepth depth) {
   }
   const bool is_brief = depth == SearchDepth::brief && p_.gaps.size() > kSmallProblem;
   const Prices prices =
-      find_prices(p_, critical_positions(p_, budget_), budget_, host_budget_, kAscentSteps, nullptr, should_stop_);
+      find_prices(p_, critical_positions(p_, budget_), budget_, host_budget_,
+                  from != nullptr ? kWarmSteps : kAscentSteps, from != nullptr ? &from->prices : nullptr, should_stop_);
   use_prices(prices, 0);
-  const Choice fractional = rounded(prices);
+  const Choice fractional = from != nullptr ? from->choice : rounded(prices);
   const auto try_from = [&](Choice start) {
     if (stopped()) return;
     SearchResult candidate = run_from(std::move(start));
@@ -399,7 +402,7 @@ SearchResult Solver::optimal(SearchDepth depth) {
 SearchResult Solver::by_period(const Period& period, SearchDepth depth) {
   MovePricer short_pricer(period.folded());
   Solver folded(period.folded(), short_pricer, budget_, host_budget_, should_stop_);
-  const SearchResult found = folded.optimal(depth);
+  const SearchResult found = folded.optimal(depth, nullptr);
   if (!found.fits || !found.prices) return {};
   const Prices unfolded = period.unfold(*found.prices, budget_, host_budget_);
   Prices prices = find_prices(p_, unfolded.clock, budget_, host_budget_, kUnfoldedSteps, &unfolded, should_stop_);
@@ -435,15 +438,16 @@ SearchResult priced(Choice choice, Pricer& pricer, Bytes device_budget, Bytes ho
 }
 
 SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget,
-                            SearchDepth depth, const std::function<bool()>& should_stop) {
+                            SearchDepth depth, const std::function<bool()>& should_stop, const SearchStart* start) {
   if (depth != SearchDepth::rounding && count_choices(problem) <= kEnumerationLimit)
     return search_exhaustively(problem, pricer, device_budget, host_budget);
-  const bool is_long = depth != SearchDepth::rounding && problem.gaps.size() > kSmallProblem;
+  const std::size_t longest = start != nullptr ? kLongProblem : kSmallProblem;
+  const bool is_long = depth != SearchDepth::rounding && problem.gaps.size() > longest;
   if (const std::optional<Period> period = is_long ? Period::find(problem) : std::nullopt) {
     SearchResult result = Solver(problem, pricer, device_budget, host_budget, should_stop).by_period(*period, depth);
     if (result.fits) return result;
   }
-  return Solver(problem, pricer, device_budget, host_budget, should_stop).optimal(depth);
+  return Solver(problem, pricer, device_budget, host_budget, should_stop).optimal(depth, start);
 }
 
 }  // namespace tidemark::decide::gaps

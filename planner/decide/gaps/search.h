@@ -23,6 +23,13 @@ struct SearchResult {
   std::optional<Prices> prices;  ///< what proves the bound, where it was not enumerated
 };
 
+/// Where a search sets out from, found for all ranks together.
+struct SearchStart {
+  Choice choice;
+  Prices prices;       ///< near those of the problem
+  Prices full_prices;  ///< near those of all that is added
+};
+
 /// How far a search goes.
 enum class SearchDepth : std::uint8_t {
   /// Prices, rounded and repaired, and where that does not fit a start with everything recomputed; small problems as
@@ -36,7 +43,8 @@ enum class SearchDepth : std::uint8_t {
 /// Told to stop, it ends with the best choice so far, of those that fit or else of the others.
 [[nodiscard]] SearchResult search_optimal(const GapProblem& problem, Pricer& pricer, Bytes device_budget,
                                           Bytes host_budget, SearchDepth depth = SearchDepth::full,
-                                          const std::function<bool()>& should_stop = {});
+                                          const std::function<bool()>& should_stop = {},
+                                          const SearchStart* start = nullptr);
 
 /// Whole kinds of moves at a time, most bytes per added cost first, until it fits. `taken` is called after each that
 /// was taken, while the pricer holds the choice so far.

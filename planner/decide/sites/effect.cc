@@ -184,7 +184,10 @@ SiteEffect work_out_effect(const DecisionProblem& problem, const SiteClass& c, c
     const bool has_collectives = communicates(problem, recipe);
     const auto [start, exposed] =
         has_collectives ? choose_start(problem, c, unit, recipe, need, wait) : hide_run(problem, c, unit, need, idle);
-    effect.runs.push_back({.unit = *it, .start_pos = start, .need_pos = has_collectives ? need : start});
+    effect.runs.push_back({.unit = *it,
+                           .start_pos = start,
+                           .need_pos = has_collectives ? need : start,
+                           .paid_ns = has_collectives ? unit.compute_ns + exposed : exposed});
     effect.compute_ns += unit.compute_ns;
     if (has_collectives) {
       effect.exposed_communication_ns += exposed;

@@ -16,6 +16,7 @@ struct SiteEffect {
     std::int32_t unit = 0;
     std::int32_t start_pos = 0;  ///< site-local op before which the first steps run
     std::int32_t need_pos = 0;   ///< site-local op before which the last steps run
+    std::int64_t paid_ns = 0;    ///< what is computed and not hidden, and communication that is exposed
   };
   std::vector<Run> runs;               ///< ascending start, sources first
   std::vector<std::int32_t> back_pos;  ///< per slot: site-local op before which it must be (or is being put) back

@@ -76,7 +76,11 @@ double Evaluator::apply_site(const gaps::Choice& choice, std::int32_t site_class
   result.hidden_recompute_ns += effect.hidden_ns;
   result.exposed_communication_ns += effect.exposed_communication_ns;
   add_transients(c, c.sites[site], effect);
-  std::int64_t begin_ns = 0, end_ns = recompute_ns + effect.exposed_communication_ns;
+  double free_ns = 0;
+  for (const SiteEffect::Run& run : effect.runs) {
+    const std::int32_t slot = c.units[static_cast<std::size_t>(run.unit)].slots.front();
+    free_ns += (1 - p.gaps[static_cast<std::size_t>(first + slot)].weight.run) * static_cast<double>(run.paid_ns);
+  }
   for (std::size_t k = 0; k < c.slots.size(); ++k) {
     const auto g = static_cast<std::size_t>(first) + k;
     if (choice[g] == Action::keep) continue;
@@ -92,13 +96,12 @@ double Evaluator::apply_site(const gaps::Choice& choice, std::int32_t site_class
     } else {
       result.swapped_bytes += gap.bytes;
       result.copy_overhead_ns += gap.copy_out.compute_ns + gap.copy_in.compute_ns;
-      begin_ns += gap.copy_out.compute_ns;
-      end_ns += gap.copy_in.compute_ns;
+      free_ns += (1 - gap.weight.out) * static_cast<double>(gap.copy_out.compute_ns) +
+                 (1 - gap.weight.in) * static_cast<double>(gap.copy_in.compute_ns);
       needed_[g] = needed;
     }
   }
-  const SiteClass::Weight& weight = c.weights[site];
-  return (1 - weight.begin) * static_cast<double>(begin_ns) + (1 - weight.end) * static_cast<double>(end_ns);
+  return free_ns;
 }
 
 void Evaluator::apply_sites(const gaps::Choice& choice, Evaluation& result) {
@@ -284,6 +287,23 @@ void Evaluator::add_swaps(Plan& plan) const {
     const Timed& t = rows[static_cast<std::size_t>(i)];
     return std::pair(t.swap.prefetch, t.in_start_ns);
   });
+}
+
+std::vector<Evaluator::Placed> Evaluator::recomputations(const gaps::Choice& choice) {
+  std::vector<Placed> placed;
+  const DecisionProblem& p = problem_;
+  std::size_t first_unit = 0;
+  for (std::size_t ci = 0; ci < p.classes.size(); ++ci) {
+    const SiteClass& c = p.classes[ci];
+    for (std::size_t s = 0; s < c.sites.size(); ++s, first_unit += c.units.size()) {
+      const auto ops = p.ops_of(c.sites[s]);
+      for (const SiteEffect::Run& run : effects_.get(static_cast<std::int32_t>(ci), choice, c.first_gap[s]).runs)
+        placed.push_back({.unit = static_cast<std::int32_t>(first_unit) + run.unit,
+                          .clock = p.clock_of[row(ops[static_cast<std::size_t>(run.start_pos)])],
+                          .ns = run.paid_ns});
+    }
+  }
+  return placed;
 }
 
 Plan Evaluator::plan(const gaps::Choice& choice, gaps::PlanCost& cost) {

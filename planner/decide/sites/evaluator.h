@@ -29,6 +29,18 @@ class Evaluator final : public gaps::Pricer {
   /// The same for the decision core, in ns.
   gaps::Pricing price(const gaps::Choice& choice) override;
 
+  /// Work that a choice adds, as it is placed.
+  struct Placed {
+    std::int32_t unit = 0;   ///< of the class's site, counted over all sites as GapProblem::units are
+    std::int32_t clock = 0;  ///< compute ops before it
+    std::int64_t ns = 0;     ///< not hidden
+  };
+  /// Every recomputation of a choice.
+  [[nodiscard]] std::vector<Placed> recomputations(const gaps::Choice& choice);
+
+  /// To be called where weights of the problem have changed.
+  void forget() { last_.clear(); }
+
   /// A choice in program order, with what evaluate() says of it.
   [[nodiscard]] Plan plan(const gaps::Choice& choice, gaps::PlanCost& cost);
 

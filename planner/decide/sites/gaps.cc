@@ -32,7 +32,7 @@ gaps::Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::siz
   const std::int32_t first_gap = c.first_gap[site];
   gaps::Move move{.action = Action::recompute,
                   .gap = first_gap + unit.slots.front(),
-                  .cost = alone.cost_ns * c.weights[site].end,
+                  .cost = alone.cost_ns,
                   .full_cost = alone.cost_ns};
   const auto ops = p.ops_of(c.sites[site]);
   const SiteEffect::Run& run = alone.effect.runs.front();
@@ -45,9 +45,13 @@ gaps::Move recompute_move(const DecisionProblem& p, const SiteClass& c, std::siz
   return move;
 }
 
-double swap_cost(const GapRow& gap, const SiteClass::Weight& weight) {
-  return weight.begin * static_cast<double>(gap.copy_out.compute_ns) +
-         weight.end * static_cast<double>(gap.copy_in.compute_ns);
+double full_swap_cost(const GapRow& gap) {
+  return static_cast<double>(gap.copy_out.compute_ns + gap.copy_in.compute_ns);
+}
+
+double swap_cost(const GapRow& gap) {
+  return gap.weight.out * static_cast<double>(gap.copy_out.compute_ns) +
+         gap.weight.in * static_cast<double>(gap.copy_in.compute_ns);
 }
 
 /// A swap queues behind other copies: half as long again as the copy itself is allowed for each direction.
@@ -62,8 +66,8 @@ bool swap_move(const DecisionProblem& p, const SiteClass& c, std::size_t site, s
   move = {.action = Action::swap,
           .gap = first_gap + slot,
           .slot = slot,
-          .cost = swap_cost(gap, c.weights[site]),
-          .full_cost = swap_cost(gap, {}),
+          .cost = full_swap_cost(gap),
+          .full_cost = full_swap_cost(gap),
           .link_time = static_cast<double>(gap.copy_out.link_ns + gap.copy_in.link_ns),
           .bytes = gap.bytes};
   move.from = std::max(gap.free_from, 2 * clock_at(p, free_ns));
@@ -75,46 +79,47 @@ std::vector<gaps::GapProblem::Gap> list_gaps(const DecisionProblem& p) {
   std::vector<gaps::GapProblem::Gap> gaps;
   gaps.reserve(p.gaps.size());
   for (const GapRow& gap : p.gaps) {
-    const bool swappable = p.graph->template_of(gap.gap.storage).swappable;
+    const double cost = p.graph->template_of(gap.gap.storage).swappable ? full_swap_cost(gap) : -1.0;
     gaps.push_back({.bytes = gap.bytes,
                     .free_from = gap.free_from,
                     .taken_from = gap.taken_from,
                     .host_until = gap.host_until,
-                    .swap_cost = swappable ? swap_cost(gap, {}) : -1.0});
+                    .swap_cost = cost,
+                    .full_swap_cost = cost});
   }
   return gaps;
 }
 
-/// A gap costs what the step pays.
-void weigh_gaps(const DecisionProblem& p, gaps::GapProblem& gaps) {
-  for (const SiteClass& c : p.classes)
-    for (std::size_t s = 0; s < c.sites.size(); ++s)
-      for (std::size_t k = 0; k < c.slots.size(); ++k) {
-        const auto g = static_cast<std::size_t>(c.first_gap[s]) + k;
-        if (gaps.gaps[g].swap_cost >= 0) gaps.gaps[g].swap_cost = swap_cost(p.gaps[g], c.weights[s]);
-      }
-}
-
 }  // namespace
 
-gaps::GapProblem at_full_cost(const DecisionProblem& problem, const gaps::GapProblem& weighted) {
+gaps::GapProblem at_full_cost(const gaps::GapProblem& weighted) {
   gaps::GapProblem gaps{.base_bytes = weighted.base_bytes,
                         .base_host_bytes = weighted.base_host_bytes,
-                        .gaps = list_gaps(problem),
+                        .gaps = weighted.gaps,
                         .units = weighted.units,
-                        .unit_gaps = weighted.unit_gaps};
-  std::size_t unit = 0;
-  for (const SiteClass& c : problem.classes)
-    for (std::size_t s = 0; s < c.sites.size(); ++s)
-      for (std::size_t u = 0; u < c.units.size(); ++u, ++unit)
-        if (gaps.units[unit].recompute_cost >= 0) gaps.units[unit].recompute_cost /= c.weights[s].end;
+                        .unit_gaps = weighted.unit_gaps,
+                        .kinds = weighted.kinds,
+                        .least_worth = weighted.least_worth,
+                        .most_worth = weighted.most_worth};
+  for (gaps::GapProblem::Gap& gap : gaps.gaps) gap.swap_cost = gap.full_swap_cost;
+  for (gaps::GapProblem::Unit& unit : gaps.units) unit.recompute_cost = unit.full_cost;
   return gaps;
+}
+
+void weigh_costs(const DecisionProblem& p, gaps::GapProblem& gaps) {
+  for (std::size_t g = 0; g < gaps.gaps.size(); ++g)
+    if (gaps.gaps[g].full_swap_cost >= 0) gaps.gaps[g].swap_cost = swap_cost(p.gaps[g]);
+  const auto weight_of = [&](std::int32_t gap) { return p.gaps[static_cast<std::size_t>(gap)].weight.run; };
+  for (gaps::GapProblem::Unit& unit : gaps.units)
+    if (unit.full_cost >= 0) unit.recompute_cost = unit.full_cost * weight_of(gaps.gaps_of(unit).front());
+  for (gaps::Move& move : gaps.moves)
+    move.cost = move.action == Action::swap ? swap_cost(p.gaps[static_cast<std::size_t>(move.gap)])
+                                            : move.full_cost * weight_of(move.gap);
 }
 
 gaps::GapProblem gap_problem_of(const DecisionProblem& problem) {
   gaps::GapProblem gaps{
       .base_bytes = problem.base_bytes, .base_host_bytes = problem.state.bytes, .gaps = list_gaps(problem)};
-  weigh_gaps(problem, gaps);
   for (const SiteClass& c : problem.classes) {
     std::vector<UnitEffect> alone(c.units.size());
     for (std::size_t u = 0; u < c.units.size(); ++u)
@@ -134,12 +139,14 @@ gaps::GapProblem gap_problem_of(const DecisionProblem& problem) {
         }
         gaps.units.push_back({.first = static_cast<std::int32_t>(gaps.unit_gaps.size()),
                               .count = static_cast<std::int32_t>(unit.slots.size()),
-                              .recompute_cost = has_recipe ? alone[u].least_ns * c.weights[s].end : -1.0,
+                              .recompute_cost = -1,
+                              .full_cost = has_recipe ? alone[u].least_ns : -1.0,
                               .kind = gaps.kinds + static_cast<std::int32_t>(u)});
         for (const std::int32_t slot : unit.slots) gaps.unit_gaps.push_back(c.first_gap[s] + slot);
       }
     gaps.kinds += static_cast<std::int32_t>(c.units.size());
   }
+  weigh_costs(problem, gaps);
   return gaps;
 }
 

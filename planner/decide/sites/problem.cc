@@ -13,6 +13,9 @@
 namespace tidemark::decide::sites {
 namespace {
 
+/// Of its cost, for what the plan of all ranks gives up as well: near it their step is short.
+constexpr double kPlannedPart = 0.3;
+
 /// Device bytes per half-step of a schedule, by sweeping the residencies.
 std::vector<Bytes> device_profile(const Schedule& schedule) {
   std::vector<Bytes> delta(static_cast<std::size_t>(schedule.compute_tasks) * 2 + 2, 0);
@@ -261,7 +264,7 @@ void place_gaps_on_clock(DecisionProblem& p) {
       gap.free_from = 2 * p.clock_of[before] + 1;
     } else {
       const auto it = std::lower_bound(p.clock_start_ns.begin() + p.clock_of[before], p.clock_start_ns.end(),
-                                       p.nominal->end_ns[before]);
+                                       schedule::release_ns(*p.graph, *p.nominal, gap.gap.before));
       gap.free_from = 2 * static_cast<std::int32_t>(it - p.clock_start_ns.begin());
     }
     gap.taken_from = std::max(gap.free_from, 2 * p.clock_of[row(gap.gap.after)]);
@@ -270,28 +273,6 @@ void place_gaps_on_clock(DecisionProblem& p) {
     const auto pass = static_cast<std::size_t>(c.slots[static_cast<std::size_t>(gap.slot)].pass_pos);
     const OpId first = pass < ops.size() ? std::min(ops[pass], gap.gap.after) : gap.gap.after;
     gap.host_until = std::clamp(2 * p.clock_of[row(first)], gap.free_from, gap.taken_from);
-  }
-}
-
-/// By the mean over the gaps of a site: where they begin, and where they end.
-void weigh_sites(DecisionProblem& p, std::span<const float> weights) {
-  p.is_weighted = !weights.empty();
-  const auto weight_at = [&](OpId op) {
-    return static_cast<double>(weights[std::min(weights.size() - 1, static_cast<std::size_t>(p.clock_of[row(op)]))]);
-  };
-  for (SiteClass& c : p.classes) {
-    c.weights.assign(c.sites.size(), {});
-    if (!p.is_weighted || c.slots.empty()) continue;
-    for (std::size_t s = 0; s < c.sites.size(); ++s) {
-      SiteClass::Weight sum{.begin = 0, .end = 0};
-      for (std::size_t k = 0; k < c.slots.size(); ++k) {
-        const Gap& gap = p.gaps[static_cast<std::size_t>(c.first_gap[s]) + k].gap;
-        sum.begin += weight_at(gap.before);
-        sum.end += weight_at(gap.after);
-      }
-      const auto gaps = static_cast<double>(c.slots.size());
-      c.weights[s] = {.begin = sum.begin / gaps, .end = sum.end / gaps};
-    }
   }
 }
 
@@ -329,6 +310,29 @@ Status find_base(DecisionProblem& p, const OffloadChoice& offload) {
 
 }  // namespace
 
+void weigh(DecisionProblem& p, std::span<const float> weights, std::span<const Action> plan) {
+  p.is_weighted = !weights.empty();
+  if (!p.is_weighted) return;
+  const auto at = [&](std::int32_t clock) {
+    return static_cast<double>(weights[std::min(weights.size() - 1, static_cast<std::size_t>(std::max(0, clock)))]);
+  };
+  for (std::size_t g = 0; g < p.gaps.size(); ++g) {
+    GapRow& gap = p.gaps[g];
+    const double part = !plan.empty() && plan[g] != Action::keep ? kPlannedPart : 1.0;
+    gap.weight = {.out = part * at(p.clock_of[row(gap.gap.before)]),
+                  .in = part * at(copy_in_clock(p, gap)),
+                  .run = part * at(p.clock_of[row(gap.gap.after)])};
+  }
+}
+
+std::int32_t copy_in_clock(const DecisionProblem& p, const GapRow& gap) {
+  const std::int64_t begin_ns = p.nominal->start_ns[row(gap.gap.after)] - gap.copy_in.link_ns;
+  const auto begin =
+      static_cast<std::int32_t>(std::ranges::lower_bound(p.clock_start_ns, begin_ns) - p.clock_start_ns.begin());
+  const std::int32_t before = p.clock_of[row(gap.gap.before)], after = p.clock_of[row(gap.gap.after)];
+  return std::clamp(begin - 1, before, std::max(before, after));
+}
+
 std::int32_t pass_begin(const DecisionProblem& problem, SiteId site, std::int32_t limit, std::int32_t position) {
   const auto ops = problem.ops_of(site);
   const auto is_forward = [&](std::int32_t pos) {
@@ -359,7 +363,7 @@ Result<DecisionProblem> build_problem(const Graph& graph, const Liveness& livene
   p.static_bytes -= p.state.bytes;
   form_classes(p, longest_gaps(graph, liveness, options.min_gap_ops));
   place_gaps_on_clock(p);
-  weigh_sites(p, options.weights);
+  weigh(p, options.weights);
   return p;
 }
 

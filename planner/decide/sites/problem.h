@@ -33,6 +33,11 @@ struct GapRow {
   std::int32_t taken_from = 0;  ///< half-step at which they must be back at the latest
   std::int32_t host_until = 0;  ///< a swapped copy holds host memory from free_from at least to this half-step
   cost::CopyCost copy_out, copy_in;
+  /// What the step pays of each ns that is added: by the copy out, the copy in, and a recomputation.
+  struct Weight {
+    double out = 1, in = 1, run = 1;
+  };
+  Weight weight;
 };
 
 /// Sites that differ only in micro-batch (same block, chunk and layer): decided slots, recipes and local op order are
@@ -64,12 +69,6 @@ struct SiteClass {
   };
   std::vector<Unit> units;
   std::vector<std::int32_t> unit_order;  ///< units with a recipe, sources before dependents
-
-  /// The part of what a site adds that the step gets longer by: where its gaps begin, and where they end.
-  struct Weight {
-    double begin = 1, end = 1;
-  };
-  std::vector<Weight> weights;  ///< per site
 };
 
 struct DecisionProblem {
@@ -84,7 +83,7 @@ struct DecisionProblem {
   std::vector<std::int64_t> clock_start_ns;     ///< per compute op, nominal start, ascending
   /// Per compute op: how long the lane waits ahead of it for collectives of this rank, with everything kept.
   std::vector<std::int64_t> lane_idle_ns;
-  bool is_weighted = false;       ///< not all that is added lengthens the step (SiteClass::weights)
+  bool is_weighted = false;       ///< not all that is added lengthens the step (GapRow::weight)
   bool runs_early = false;        ///< recomputation may run ahead of where it is needed, to be hidden (RunTime)
   std::vector<Bytes> base_bytes;  ///< per half-step: device bytes with everything kept
   Bytes static_bytes = 0;         ///< what persists on the device
@@ -115,11 +114,18 @@ enum class RunTime : std::uint8_t { late, hidden };
 struct ProblemOptions {
   OffloadChoice offload;  ///< which state is offloaded is given
   RunTime run_time = RunTime::late;
-  /// Per compute op: by how much the step gets longer for each ns that is added there (simulate/step_weights.h); empty:
-  /// by all of it.
+  /// Per compute op: by how much the step gets longer for each ns that is added there (planner/step_relaxation.h);
+  /// empty: by all of it.
   std::span<const float> weights;
   std::int32_t min_gap_ops = 2;
 };
+
+/// The compute op ahead of which a copy in begins that has the link for itself, as a position of the lane.
+[[nodiscard]] std::int32_t copy_in_clock(const DecisionProblem& problem, const GapRow& gap);
+
+/// Sets the weights of all gaps. `weights`: ProblemOptions. `plan`: per gap, what is given up by a plan of all ranks
+/// that these weights belong to: gaps given up there count less, by whatever action; empty: nothing is known.
+void weigh(DecisionProblem& problem, std::span<const float> weights, std::span<const Action> plan = {});
 
 /// Builds the problem. Only the longest gap of each storage is open to decision, and only if it is at least
 /// `min_gap_ops` ops long. Borrowed arguments must outlive the problem, `weights` the call. Errors: those of the

@@ -241,12 +241,67 @@ TEST(Evaluator, WeightsScaleWhatSitesAdd) {
     EXPECT_GE(static_cast<double>(uneven_sum.weighted_ns() - full.exposed_copy_ns),
               0.1 * static_cast<double>(of_sites) - 1);
   }
-  const gaps::GapProblem plain = gap_problem_of(f->problem), at_full = at_full_cost(mixed, gap_problem_of(mixed));
+  const gaps::GapProblem plain = gap_problem_of(f->problem), at_full = at_full_cost(gap_problem_of(mixed));
   ASSERT_EQ(at_full.units.size(), plain.units.size());
   for (std::size_t u = 0; u < plain.units.size(); ++u)
     EXPECT_NEAR(at_full.units[u].recompute_cost, plain.units[u].recompute_cost, 1e-6);
   for (std::size_t g = 0; g < plain.gaps.size(); ++g) EXPECT_EQ(at_full.gaps[g].swap_cost, plain.gaps[g].swap_cost);
   for (const gaps::Move& move : gap_problem_of(mixed).moves) EXPECT_LE(move.cost, move.full_cost);
+}
+
+/// The evaluation of one gap that is given up is what the decision core is told of it, whatever its weights.
+TEST(Evaluator, OneGapCostsWhatTheCoreIsTold) {
+  std::mt19937 random(8);
+  const auto f = RankFixture::of(testing::chain_graph(
+      {.layers = 3, .micro_batches = 4, .warm_up = 2, .chunks = 2, .op_ns = 3000, .communication = true}));
+  ASSERT_NE(f, nullptr);
+  DecisionProblem p = build_problem(f->graph, f->liveness, f->machine, f->nominal, f->op_ns,
+                                    {.offload = {}, .run_time = RunTime::hidden, .weights = {}})
+                          .value();
+  gaps::GapProblem gaps = gap_problem_of(p);
+  Evaluator evaluator(p);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<float> weights(p.compute_op.size());
+    for (float& weight : weights) weight = static_cast<float>(random() % 1000) / 1000;
+    gaps::Choice planned(p.gaps.size(), Action::keep);
+    for (std::size_t g = 0; g < planned.size(); g += 2) planned[g] = Action::swap;
+    weigh(p, weights, planned);
+    weigh_costs(p, gaps);
+    evaluator.forget();
+    int moves = 0;
+    for (const gaps::Move& move : gaps.moves) {
+      gaps::Choice choice(p.gaps.size(), Action::keep);
+      for (const std::int32_t g : gaps.gaps_of(move)) choice[static_cast<std::size_t>(g)] = move.action;
+      const Evaluation one = evaluator.evaluate(choice);
+      if (one.exposed_copy_ns > 0) continue;
+      ++moves;
+      EXPECT_NEAR(static_cast<double>(one.weighted_ns()), move.cost, 1);
+      EXPECT_NEAR(static_cast<double>(one.added_ns()), move.full_cost, 1);
+    }
+    EXPECT_GT(moves, 10);
+  }
+}
+
+/// Recomputations are listed where the schedule has them, and add up to what the evaluation says.
+TEST(Evaluator, ListsRecomputations) {
+  std::mt19937 random(9);
+  const auto f = RankFixture::of(testing::chain_graph({.layers = 3, .micro_batches = 5, .warm_up = 3, .op_ns = 3000}));
+  ASSERT_NE(f, nullptr);
+  const gaps::GapProblem gaps = gap_problem_of(f->problem);
+  Evaluator evaluator(f->problem);
+  for (int round = 0; round < testing::cases(20); ++round) {
+    const gaps::Choice choice = random_choice(f->problem, random);
+    std::int64_t listed_ns = 0;
+    for (const Evaluator::Placed& run : evaluator.recomputations(choice)) {
+      const gaps::GapProblem::Unit& unit = gaps.units[static_cast<std::size_t>(run.unit)];
+      const std::int32_t first = gaps.gaps_of(unit).front();
+      EXPECT_EQ(choice[static_cast<std::size_t>(first)], Action::recompute);
+      EXPECT_LE(2 * run.clock, f->problem.gaps[static_cast<std::size_t>(first)].taken_from);
+      listed_ns += run.ns;
+    }
+    const Evaluation evaluation = evaluator.evaluate(choice);
+    EXPECT_EQ(listed_ns, evaluation.recompute_ns + evaluation.exposed_communication_ns);
+  }
 }
 
 /// Whatever was evaluated before, the same choice or another, nothing of it is left.
