@@ -32,7 +32,7 @@ namespace {
 /// Of what is added anywhere the step is taken to pay at least this part: weights hold near the plan that all ranks
 /// have together, and what is free in small may not be in large.
 constexpr float kLeastWeight = 0.3F;
-constexpr double kNearLoad = 0.05;
+constexpr double kNearLoad = 0.05;  ///< of a load: another one that is no further away has about the same plan
 
 /// Every rank's graph, its op times, and the keep-all step they make together.
 struct NominalStep {
@@ -285,7 +285,7 @@ class JobPlanning {
     return places;
   }
 
-  /// Those that are not: their problems.
+  /// Makes the problems of ranks that have none yet.
   Status prepare(const std::vector<std::size_t>& todo) {
     prepared_.resize(ranks_.size());
     return threads::parallel_try_each(todo.size(), [&](std::size_t k) -> Status {

@@ -17,7 +17,7 @@ constexpr int kRelaxationRounds = 16;
 constexpr int kBriefRelaxationRounds = 6;
 constexpr int kFirstAscent = 60;  ///< steps of a rank's first answer
 constexpr int kAscent = 10;       ///< and of its others, from the prices of the one before
-constexpr int kPlaceAnew = 5;
+constexpr int kPlaceAnew = 5;     ///< rounds between looks at where recomputations that are chosen run
 /// What costs nothing is given up without measure, which leaves prices of memory nothing to go by.
 constexpr double kLeastPaid = 1e-3;
 
@@ -54,7 +54,6 @@ class RankRelaxation {
     }
     from_.device = std::move(now.device);
     from_.host = std::move(now.host);
-    start_.prices.bound = now.bound;
     add_up(added);
   }
 

@@ -6,11 +6,10 @@
 
 namespace tidemark::simulate {
 
-LongestPath::LongestPath(std::span<const RankWork> works)
-    : computes_(works.size(), 0), node_of_(works.size()), last_of_lane_(works.size()) {
+LongestPath::LongestPath(std::span<const RankWork> works) : computes_(works.size(), 0) {
   std::map<std::tuple<std::int32_t, std::int32_t, std::int64_t>, std::int32_t> sent;  // from, to, tag: a node
   std::vector<std::size_t> task(works.size(), 0), message(works.size(), 0);
-  for (std::vector<std::int32_t>& lanes : last_of_lane_) lanes.assign(kLaneCount, -1);
+  std::vector<Placed> placed(works.size(), {.node_of = {}, .last_of_lane = std::vector<std::int32_t>(kLaneCount, -1)});
   // Ranks in turn, each until it waits for a message that is not sent yet: the step runs, so all come to their end.
   for (bool moved = true; moved;) {
     moved = false;
@@ -28,7 +27,7 @@ LongestPath::LongestPath(std::span<const RankWork> works)
           if (found == sent.end()) break;
           sender = found->second;
         }
-        add_node(r, work, task[r], sender);
+        add_node(r, work, sender, placed[r]);
         if (at == nullptr) continue;
         if (at->is_send) sent[{rank, at->peer_rank, at->tag}] = static_cast<std::int32_t>(nodes_.size()) - 1;
         ++message[r];
@@ -38,24 +37,24 @@ LongestPath::LongestPath(std::span<const RankWork> works)
   nodes_.push_back({.first_edge = static_cast<std::int32_t>(edges_.size())});
   end_ns_.resize(nodes_.size());
   cause_.resize(nodes_.size());
-  node_of_.clear();
-  last_of_lane_.clear();
 }
 
-/// `sender`: the node of the message that the task receives, or -1. A receive takes no time of its own.
-void LongestPath::add_node(std::size_t rank, const RankWork& work, std::size_t task, std::int32_t sender) {
+/// The next task of the rank. `sender`: the node of the message that it receives, or -1. A receive takes no time of its
+/// own.
+void LongestPath::add_node(std::size_t rank, const RankWork& work, std::int32_t sender, Placed& placed) {
+  const std::size_t task = placed.node_of.size();
   const auto node = static_cast<std::int32_t>(nodes_.size());
   const Lane lane = work.lanes[task];
   nodes_.push_back({.first_edge = static_cast<std::int32_t>(edges_.size()),
                     .rank = static_cast<std::int32_t>(rank),
                     .place = lane == Lane::compute ? computes_[rank]++ : -1,
                     .duration_ns = sender >= 0 ? 0 : work.duration_ns[task]});
-  std::int32_t& last = last_of_lane_[rank][static_cast<std::size_t>(lane)];
+  std::int32_t& last = placed.last_of_lane[static_cast<std::size_t>(lane)];
   if (last >= 0) edges_.push_back(last);
   if (sender >= 0) edges_.push_back(sender);
   for (std::int32_t w = work.first_wait[task]; w < work.first_wait[task + 1]; ++w)
-    edges_.push_back(node_of_[rank][static_cast<std::size_t>(work.waits[static_cast<std::size_t>(w)])]);
-  node_of_[rank].push_back(node);
+    edges_.push_back(placed.node_of[static_cast<std::size_t>(work.waits[static_cast<std::size_t>(w)])]);
+  placed.node_of.push_back(node);
   last = node;
 }
 

@@ -39,7 +39,12 @@ class LongestPath {
     std::int32_t place = -1;  ///< on the compute lane; -1: another lane
     std::int64_t duration_ns = 0;
   };
-  void add_node(std::size_t rank, const RankWork& work, std::size_t task, std::int32_t sender);
+  /// What is known of a rank while it is put in order.
+  struct Placed {
+    std::vector<std::int32_t> node_of;  ///< per task
+    std::vector<std::int32_t> last_of_lane;
+  };
+  void add_node(std::size_t rank, const RankWork& work, std::int32_t sender, Placed& placed);
   void trace(std::int32_t last);
 
   std::vector<Node> nodes_;             ///< in an order in which the step runs, and one behind the last
@@ -48,10 +53,6 @@ class LongestPath {
   std::vector<std::int32_t> cause_;     ///< per node: whose end it started at; -1: the begin of the step
   std::vector<std::int32_t> computes_;  ///< per rank
   std::vector<ComputeTask> on_path_;
-
-  // While it is put in order:
-  std::vector<std::vector<std::int32_t>> node_of_;  ///< per rank and task
-  std::vector<std::vector<std::int32_t>> last_of_lane_;
 };
 
 }  // namespace tidemark::simulate

@@ -157,7 +157,8 @@ TEST(JointChoice, IsTheShortestOfAllChoicesOfEachMicroBatch) {
       {.pipeline = 2, .chunks = 2, .micro_batches = 2, .layers = {1, 0, 0, 0}},
   };
   const std::vector<Held> steps = hold_against_all(shapes, 4, Grain::sites, 51);
-  // The evaluator may be above what a schedule needs, so a plan may have addresses that no choice has by its account.
+  // Profiles may be above what schedules need, so a plan may have addresses though no choice as short fits by its
+  // profile (docs/design/joint_choice.md).
   int beyond = 0;
   for (const Held& step : steps) {
     if (step.optimal_ns && !step.shortest_ns) ++beyond;

@@ -19,8 +19,8 @@ class LeastChoices {
  public:
   LeastChoices(const GapProblem& problem, Pricer& pricer, Bytes device_budget, Bytes host_budget, Grain grain);
 
-  /// Every choice within the budgets of which no part can be kept. Nothing: there are more choices than `most`. At most
-  /// that many are priced.
+  /// Every choice within the budgets of which no part can be kept; of a unit's gaps the first 16 may be swapped.
+  /// Nothing: there are more choices than `most`. At most that many are priced.
   [[nodiscard]] std::optional<std::vector<Choice>> list(std::size_t most);
 
   /// Those within the budgets that keep one part less than `choice`.

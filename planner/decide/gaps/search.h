@@ -33,8 +33,7 @@ struct SearchStart {
 /// How far a search goes.
 enum class SearchDepth : std::uint8_t {
   /// Prices, rounded and repaired, and where that does not fit a start with everything recomputed; small problems as
-  /// with
-  /// `full`.
+  /// with `full`.
   brief,
   rounding,  ///< prices, rounded and repaired: a start for searches of another kind
   full,      ///< small problems enumerated or refined besides, and other starts where nothing fits

@@ -7,9 +7,8 @@
 namespace tidemark::decide::sites {
 
 /// Positions are half-steps, gaps are rows of DecisionProblem::gaps. Per class, site and unit the recompute (if any),
-/// then the swaps that leave room for two copies. Times in ns; a recompute costs at least its compute time
-/// less what can be hidden of it, a swap its copy overhead.
-/// Costs are weighted (GapRow::weight).
+/// then the swaps that leave room for two copies. Times in ns; a recompute costs at least its compute time less what
+/// can be hidden of it, a swap its copy overhead, weighted (GapRow::weight).
 [[nodiscard]] gaps::GapProblem gap_problem_of(const DecisionProblem& problem);
 /// Its costs at the weights of now.
 void weigh_costs(const DecisionProblem& problem, gaps::GapProblem& gaps);
